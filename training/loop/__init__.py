@@ -1,1 +1,1 @@
-"""The training loop: batches, losses, mining, the trainer, what is saved."""
+"""The training loop: batches, losses, mining, the trainer, and saving."""

@@ -1,4 +1,4 @@
-"""Which pairs make a batch: no concept dominates it, and concepts that look alike can stand side by side as hard negatives."""
+"""Choose the pairs of a batch. No concept dominates a batch, and concepts that look alike can be in the same batch as hard negatives."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _CHUNK = 65_536
 class ConceptBatches(DefaultBatchSampler):
     """Batches of rows of pairs.parquet, whose pairs are sorted by label.
 
-    A label's pairs are cut into runs of at most `pairs_per_concept` neighbouring pairs, so that they share names: 3 pairs have 4 names or fewer, all
-    of them positives of each other. A label stands in a batch once. Every pair is used once an epoch, except the last few of labels that have many
-    more than the others. The order depends on seed and epoch alone.
+    The pairs of a label are divided into runs of at most `pairs_per_concept` neighbouring pairs. The pairs of a run share names: 3 pairs have at most
+    4 names, all of them positives of each other. A batch holds at most one run of a label. Every pair is used once per epoch, except the last few of
+    labels that have many more pairs than the others. The order depends only on seed and epoch.
 
     Args:
-        dataset: Has a column `label`; its rows are sorted by it.
-        batch_size: Pairs.
-        seed: Of the order.
-        pairs_per_concept: Pairs of a run at most.
+        dataset: Data with a column `label`, sorted by it.
+        batch_size: Number of pairs in a batch.
+        seed: Seed of the order.
+        pairs_per_concept: Greatest number of pairs in a run.
         near: Number of nearest concepts that follow each concept into the batch.
         neighbours: int32 (largest label + 1, m), the nearest labels of each label, -1 for none.
     """
@@ -65,7 +65,7 @@ class ConceptBatches(DefaultBatchSampler):
         self.epoch = epoch
 
     def __iter__(self) -> Iterator[list[int]]:
-        # what is over comes in another epoch, whose order is another
+        # pairs that are left over are used in another epoch, which has another order
         yield from islice(self._batches(), len(self))
 
     def _batches(self) -> Iterator[list[int]]:
@@ -77,7 +77,7 @@ class ConceptBatches(DefaultBatchSampler):
         waiting: deque[tuple[int, int]] = deque()  # runs whose label is in the batch
         while True:
             run = None
-            for _ in range(len(waiting)):  # first those that wait longest
+            for _ in range(len(waiting)):  # those that have waited longest come first
                 candidate = waiting.popleft()
                 if int(self.labels[candidate[0]]) not in inside:
                     run = candidate
@@ -102,23 +102,23 @@ class ConceptBatches(DefaultBatchSampler):
                     continue
             if len(inside) >= 2:
                 yield batch
-            if run is None and len(inside) < 2:  # one label is left: nothing to tell it from
+            if run is None and len(inside) < 2:  # only one label is left, so there are no negatives
                 return
             batch, inside = [], set()
 
     def _runs(self, chance: np.random.Generator) -> tuple[Ints, Ints]:
-        """Return starts and ends of runs. Where a label's first run ends is drawn, so that runs differ between epochs."""
+        """Return starts and ends of runs. The end of a label's first run is drawn at random, so that runs differ between epochs."""
         size = self.pairs_per_concept
         edges = np.flatnonzero(np.r_[True, self.labels[1:] != self.labels[:-1], True])
         lengths = np.diff(edges)
-        first = np.minimum(chance.integers(0, size, len(lengths)), lengths // 2)  # pairs in the first run; 0: as many as in the others
-        place = np.arange(len(self.labels)) - np.repeat(edges[:-1], lengths)  # of a pair among its label's
+        first = np.minimum(chance.integers(0, size, len(lengths)), lengths // 2)  # number of pairs in the first run; 0: as many as in other runs
+        place = np.arange(len(self.labels)) - np.repeat(edges[:-1], lengths)  # position of a pair among those of its label
         run = np.where(place < np.repeat(first, lengths), -1, (place - np.repeat(first, lengths)) // size)
         starts = np.flatnonzero((place == 0) | np.r_[True, run[1:] != run[:-1]])
         return starts, np.r_[starts[1:], len(self.labels)].astype(np.int64)
 
     def _order(self, starts: Ints, chance: np.random.Generator) -> Iterator[int]:
-        """Yield runs in random order; with `near`, each is followed by runs of its nearest labels that were not used yet."""
+        """Yield runs in random order. With `near`, each is followed by unused runs of its nearest labels."""
         order = chance.permutation(len(starts))
         if not self.near or self.neighbours is None:
             yield from _numbers(order)
@@ -147,15 +147,16 @@ class ConceptBatches(DefaultBatchSampler):
 
 
 class ShuffledBatches(DefaultBatchSampler):
-    """All rows in an order that depends on seed and epoch alone, in full batches.
+    """Full batches of all rows, in an order that depends only on seed and epoch.
 
     The last batch is filled from the beginning of the order.
 
     Args:
-        dataset: Its number of rows counts.
-        batch_size: Rows.
-        seed: Of the order.
-        labels: (rows,); with them, the rows of a label stand together in a batch, so that processes which share it need not divide a label.
+        dataset: Data; only its number of rows is used.
+        batch_size: Number of rows in a batch.
+        seed: Seed of the order.
+        labels: (rows,) labels; with them, the rows of a label are next to each other in a batch, so that processes which share it do not divide a
+            label.
     """
 
     def __init__(self, dataset: Any, batch_size: int, drop_last: bool = False, seed: int = 0, *, labels: Ints | None = None) -> None:
@@ -166,7 +167,7 @@ class ShuffledBatches(DefaultBatchSampler):
 
     @classmethod
     def make(cls, dataset: Any, batch_size: int, drop_last: bool = False, seed: int = 0, **_: Any) -> ShuffledBatches:
-        """Make the sampler with the arguments that the trainer gives."""
+        """Make the sampler with the arguments that the trainer passes."""
         return cls(dataset, batch_size, drop_last, seed)
 
     def __len__(self) -> int:
@@ -189,7 +190,7 @@ def _labels(dataset: Any) -> Ints:
 
 
 def _numbers(array: Ints) -> Iterator[int]:
-    """Yield an array's numbers in chunks: as one list, 12 million of them would take half a gigabyte."""
+    """Yield the numbers of an array, converted in chunks: as one list, 12 million numbers would take half a gigabyte."""
     for start in range(0, len(array), _CHUNK):
         yield from array[start : start + _CHUNK].tolist()
 
@@ -202,9 +203,9 @@ def concept_batches(pairs: int = 128, pairs_per_concept: int = 1, near: int = 0)
     """Make the settings of `ConceptBatches`.
 
     Args:
-        pairs: Pairs in a batch, of all processes together.
-        pairs_per_concept: Pairs of one concept in one batch.
-        near: Concepts put beside each concept because their names look like its own (`training.data.neighbours`), as hard negatives; 0: none.
+        pairs: Number of pairs in a batch, of all processes together.
+        pairs_per_concept: Greatest number of pairs of one concept in one batch.
+        near: Number of concepts with similar names (`training.data.neighbours`) that follow each concept as hard negatives; 0: none.
 
     Raises:
         SapbertError: E511.
@@ -219,10 +220,10 @@ def concept_batches(pairs: int = 128, pairs_per_concept: int = 1, near: int = 0)
 
 @registry.batches("spacy-sapbert.ShuffledPairs.v1")
 def shuffled_pairs(pairs: int = 256) -> PlainBatches:
-    """Make the settings of batches of pairs in random order, as SapBERT's released code draws them. A concept may come several times in a batch.
+    """Make the settings of batches of pairs in random order, as in SapBERT's released code. A concept may occur several times in a batch.
 
     Args:
-        pairs: Pairs in a batch, of all processes together.
+        pairs: Number of pairs in a batch, of all processes together.
 
     Raises:
         SapbertError: E511.
@@ -235,13 +236,13 @@ def shuffled_pairs(pairs: int = 256) -> PlainBatches:
 class PlainBatches:
     """The settings of batches of pairs in random order."""
 
-    near = 0  # no nearest concepts are asked for
+    near = 0  # no nearest concepts are needed
 
     def __init__(self, pairs: int) -> None:
         self.pairs = pairs
 
     def maker(self, neighbours: Neighbours | None) -> Callable[..., ShuffledBatches]:
-        """Return what makes the sampler; it reads no neighbours."""
+        """Return a function that makes the sampler. It does not use the neighbours."""
 
         def make(dataset: Any, batch_size: int, drop_last: bool = False, seed: int = 0, **_: Any) -> ShuffledBatches:
             return ShuffledBatches(dataset, batch_size, drop_last, seed, labels=_labels(dataset))
@@ -256,7 +257,7 @@ class Batches:
         self.pairs, self.pairs_per_concept, self.near = pairs, pairs_per_concept, near
 
     def maker(self, neighbours: Neighbours | None) -> Make:
-        """Return a function that makes the sampler, with the arguments that the trainer gives it."""
+        """Return a function that makes the sampler, with the arguments that the trainer passes."""
 
         def make(dataset: Any, batch_size: int, drop_last: bool = False, seed: int = 0, **_: Any) -> ConceptBatches:
             settings = {"pairs_per_concept": self.pairs_per_concept, "near": self.near, "neighbours": neighbours}

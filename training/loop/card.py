@@ -1,4 +1,4 @@
-"""The model card of a trained encoder: what it is for, data, counts, settings, figures, licence, how to make it again."""
+"""Write the model card of a trained encoder: use, data, counts, settings, figures, licence, and how to train it again."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jinja2 import Environment, StrictUndefined
 
 from ..recipe import Words
 
-BASE = "sentence-transformers/all-MiniLM-L6-v2"  # what an empty name of a base stands for
+BASE = "sentence-transformers/all-MiniLM-L6-v2"  # the base that an empty name means
 PACKAGES = ("sentence-transformers", "transformers", "torch", "pytorch-metric-learning", "peft")
 
 TEMPLATE = """\
@@ -33,18 +33,18 @@ mentions to concepts by nearest neighbour; use it with spacy-sapbert, sentence-t
 
 ## Figures
 
-{{ words.measured or "Nothing was measured while it was trained." }}
+{{ words.measured or "Nothing was measured during the training." }}
 
 {% for table in words.tables if table.rows -%}
 | | {% for when in ("before", "after") %}{{ when }} {{ table.columns | join(" | ") }} | {% endfor %}
 |---|{% for _ in table.columns %}---|---|{% endfor %}
-{% for said, keys in table.rows -%}
-| {{ said }} | {% for figures in (before, after) %}{% for key in keys %}{{ figures[key] }} | {% endfor %}{% endfor %}
+{% for title, keys in table.rows -%}
+| {{ title }} | {% for figures in (before, after) %}{% for key in keys %}{{ figures[key] }} | {% endfor %}{% endfor %}
 {% endfor %}
 {% endfor -%}
 {{ steps }} steps (the weights are those of step {{ best_step }}), {{ "{:,}".format(names) }} names encoded, {{ names_per_second }} names/s by {{ settings.processes }} process(es), peak
 memory {{ "{:,}".format(peak_memory_mb) }} MB (of the first process), {{ "{:,}".format(trainable_parameters) }} of
-{{ "{:,}".format(parameters) }} parameters learnt.
+{{ "{:,}".format(parameters) }} parameters trained.
 
 ## Settings
 
@@ -52,12 +52,12 @@ memory {{ "{:,}".format(peak_memory_mb) }} MB (of the first process), {{ "{:,}".
 {{ settings | tojson(indent=1) }}
 ```
 
-`recipe.cfg` beside this file, given to `python -m training train`, makes it again from the same data with: {{ versions }}.
+To train it again from the same data, give `recipe.cfg` in this folder to `python -m training train`, with: {{ versions }}.
 
 ## Licence and limits
 
-The weights come from those of the base, and from the texts of the sources: see the licence of each before passing the model on; with UMLS data, UMLS's licence applies.
-{{ words.limits }}
+The weights come from those of the base and from the texts of the sources. Check the licence of each before you pass the model on; with UMLS data,
+UMLS's licence applies. {{ words.limits }}
 """
 
 
@@ -67,7 +67,7 @@ def write_card(path: Path, report: dict[str, Any], words: Words) -> None:
     Args:
         path: The file.
         report: What `training.fit.fit` returns.
-        words: What the task says of it.
+        words: The task's texts about the training.
     """
     settings = report["settings"]
     environment = Environment(undefined=StrictUndefined, autoescape=False)  # Markdown, not HTML
@@ -99,8 +99,8 @@ The mean of the weights of {{ models | length }} encoders{% if base or default %
 {% if metric is defined %}The mean: {{ metric }} {{ averaged }}.
 
 {% endif -%}
-Sources: {{ sources | join(", ") or "see the cards of the encoders" }}. The weights come from those of the base, and from the texts of the sources: see the licence of each before passing
-the model on; with UMLS data, UMLS's licence applies. Made by `python -m training soup` with {{ versions }}.
+Sources: {{ sources | join(", ") or "see the cards of the encoders" }}. The weights come from those of the base and from the texts of the sources.
+Check the licence of each before you pass the model on; with UMLS data, UMLS's licence applies. Made by `python -m training soup` with {{ versions }}.
 """
 
 

@@ -15,10 +15,12 @@ def static(
     out: Annotated[Path, typer.Argument(help="Folder to write; a README.md in it is kept.")],
     teacher: Annotated[str, typer.Option(help="Folder of the teacher; shipped: the default encoder.")] = "shipped",
     taught: Annotated[int, typer.Option(help="Number of names that the teacher encodes, drawn at random.")] = 40_000,
-    vectors: Annotated[Path | None, typer.Option(help="File that keeps the teacher's vectors for later runs. Default: they are not kept.")] = None,
+    vectors: Annotated[
+        Path | None, typer.Option(help="File in which the teacher's vectors are saved for later runs. Default: they are not saved.")
+    ] = None,
     dim: Annotated[int, typer.Option(help="Number of dimensions of the vectors.")] = 256,
-    words: Annotated[int, typer.Option(help="Number of the most frequent words, which have rows of their own.")] = 20_000,
-    buckets: Annotated[int, typer.Option(help="Number of rows that all n-grams of characters share.")] = 16_384,
+    words: Annotated[int, typer.Option(help="Number of the most frequent words, each of which has its own row.")] = 20_000,
+    buckets: Annotated[int, typer.Option(help="Number of rows that all character n-grams share.")] = 16_384,
     shortest: Annotated[int, typer.Option(help="Length of the shortest n-grams, in characters.")] = 3,
     longest: Annotated[int, typer.Option(help="Length of the longest n-grams, in characters.")] = 5,
     epochs: Annotated[float, typer.Option(help="Number of passes over the concepts.")] = 6.0,
@@ -27,10 +29,10 @@ def static(
     temperature: Annotated[float, typer.Option(help="Temperature of the InfoNCE loss.")] = 0.05,
     distil: Annotated[float, typer.Option(help="Weight of the distance to the teacher's vectors; InfoNCE has weight 1.")] = 2.0,
     augmented: Annotated[float, typer.Option(help="Share of names that are augmented, 0 to 1.")] = 0.3,
-    modified: Annotated[float, typer.Option(help="Share of names with modifiers before them, 0 to 1.")] = 0.1,
-    seed: Annotated[int, typer.Option(help="Seed of everything that is drawn at random.")] = 0,
+    modified: Annotated[float, typer.Option(help="Share of names that get modifiers before them, 0 to 1.")] = 0.1,
+    seed: Annotated[int, typer.Option(help="Seed of all random choices.")] = 0,
 ) -> None:
-    """Write a static encoder, made from the default one and the pairs of names."""
+    """Train a static encoder from the default encoder and the pairs of names."""
     from .static import StaticSettings, make_static
 
     settings = StaticSettings(

@@ -1,4 +1,4 @@
-"""Encoders by name: a folder, the untrained base, or one of those that ship."""
+"""Load encoders by name: a folder, the untrained base, or a shipped encoder."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def check_encoder(folder: Path) -> None:
     """Check that a folder holds an encoder.
 
     Raises:
-        SapbertError: E541, if there is no such folder or it holds no model.
+        SapbertError: E541, if the folder does not exist or holds no model.
     """
     if not folder.is_dir():
         raise fail("E541", MissingFile, path=folder, why="there is no such folder")
@@ -30,9 +30,9 @@ def load_encoder(folder: str, gpu_id: int = -1) -> Any:
     """Load an encoder so that it is ready to encode.
 
     Args:
-        folder: A folder or a name on the hub; "" is the untrained base, "shipped" the default encoder, "fast" the static encoder that ships,
-            "paired" both as one.
-        gpu_id: -1 is the CPU.
+        folder: A folder or a name on the hub; "" is the untrained base, "shipped" the default encoder, "fast" the fast encoder, "paired" both
+            encoders as one.
+        gpu_id: Number of the GPU; -1 is the CPU.
 
     Returns:
         The encoder.
@@ -42,7 +42,7 @@ def load_encoder(folder: str, gpu_id: int = -1) -> Any:
     """
     from spacy_sapbert.encoders.paired import PairedEncoder
     from spacy_sapbert.encoders.static import StaticEncoder, is_static
-    from spacy_sapbert.encoders.transformer import BASE_NAME, NameEncoder  # imported here: it takes seconds, and most of the room does not need it
+    from spacy_sapbert.encoders.transformer import BASE_NAME, NameEncoder  # the import takes seconds, and most callers do not need it
 
     if folder == FAST or (folder and Path(folder).is_dir() and is_static(folder)):
         return StaticEncoder("" if folder == FAST else folder).initialize()
@@ -54,12 +54,12 @@ def load_encoder(folder: str, gpu_id: int = -1) -> Any:
 
 
 def use_gpu(linker: Any, gpu_id: int) -> None:
-    """Let a linker's encoder compute on a GPU; -1 leaves it where it is.
+    """Move a linker's encoder to a GPU; -1 leaves it where it is.
 
     Raises:
         SapbertError: E513, if there is no such GPU.
     """
     device = devices.use(gpu_id)
     if gpu_id >= 0:
-        _ = linker.kb  # loads the encoder too
+        _ = linker.kb  # this also loads the encoder
         linker.model.to(device)

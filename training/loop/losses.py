@@ -1,20 +1,20 @@
 """The losses of SapBERT's Table 6 (Liu et al., NAACL 2021): (embeddings, labels, pairs) -> scalar. No optimiser, device or data.
 
-What holds for every loss here:
+Rules for all losses here:
 
-- S is the cosine and D the Euclidean distance of two normalised vectors; embeddings are normalised inside, so both come alike.
-- Two names of one label are positives of each other, however many there are; names of different labels are negatives.
-- `pairs` says which of them count. None: all pairs of the batch (for the triplet loss: all triplets). A miner's triplets (a, p, n):
+- S is the cosine and D the Euclidean distance of two normalised vectors. Embeddings are normalised inside, so callers need not normalise them.
+- All names of one label are positives of each other; names of different labels are negatives.
+- `pairs` says which of them count. None: all pairs of the batch (for the triplet loss: all triplets). In a miner's triplets (a, p, n),
   each stands for one positive pair (a, p) and one negative pair (a, n) of the anchor a. A pair that is in many triplets counts once:
-  P_a and N_a below are sets. This is how multi-similarity, which works on a mask, has always treated them; InfoNCE, NCA and
-  the others would otherwise weigh a pair by its number of triplets, which is another loss. The triplet loss takes the triplets as they are.
-- A batch with no positive or no negative pair, mined or not, gives exactly 0 with a gradient of zeros.
-- Arithmetic is float32 at least, autocast off. A NaN or infinite value in the embeddings makes the loss NaN: some of the library's
-  averages would leave it out.
+  P_a and N_a below are sets. Multi-similarity, which works on a mask, always does this. Without this rule InfoNCE, NCA and the others
+  would weight a pair by its number of triplets, which would be another loss. The triplet loss uses the triplets themselves.
+- A batch without positive pairs or without negative pairs, mined or not, gives exactly 0 with a gradient of zeros.
+- Arithmetic is in float32 or better, with autocast off. A NaN or infinite value in the embeddings makes the loss NaN; some averages of the
+  library would ignore it.
 
-Where pytorch-metric-learning's own class would do something else (`NCALoss` only reweighs anchors by the mined tuple) or pays
-for every positive with every negative (`NTXentLoss`, `LiftedStructureLoss`: 2.5 GB and seconds a step at 512 names), the formula is
-written on the library's base class with (n, n) arrays; tests hold it to the library's values.
+The formula is written on pytorch-metric-learning's base class with (n, n) arrays where the library's own class would compute another loss
+(`NCALoss` only changes the weights of anchors by the mined tuple), or would pair every positive with every negative (`NTXentLoss`,
+`LiftedStructureLoss`: 2.5 GB and seconds per step at 512 names). Tests compare the results with the library's values.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from training.registry import registry
 
 
 class BatchLoss(torch.nn.Module):
-    """A loss over the names of one batch: what all losses have in common (see the module's docstring).
+    """A loss over the names of one batch, with the rules of the module's docstring.
 
     Args:
-        name: The registered name, for messages.
+        name: The registered name, for error messages.
         method: The library's loss, called with float32 vectors, labels and an index tuple.
-        triplets: Whether `method` takes triplets (a, p, n); else pairs (a1, p, a2, n).
+        triplets: Whether `method` takes triplets (a, p, n); if not, it takes pairs (a1, p, a2, n).
     """
 
     def __init__(self, name: str, method: torch.nn.Module, *, triplets: bool = False) -> None:
@@ -50,12 +50,12 @@ class BatchLoss(torch.nn.Module):
         self.triplets = triplets
 
     def forward(self, embeddings: torch.Tensor, labels: torch.Tensor, pairs: Indices | None = None) -> torch.Tensor:
-        """The loss of a batch.
+        """Return the loss of a batch.
 
         Args:
             embeddings: Float (n, d), normalised or not, of any floating dtype.
             labels: Int (n,).
-            pairs: A miner's result; None for all pairs.
+            pairs: The result of a miner; None for all pairs.
 
         Returns:
             A scalar, float32 (float64 for float64 embeddings), always with a gradient for the embeddings.
@@ -78,7 +78,7 @@ class BatchLoss(torch.nn.Module):
 
 
 def distinct_pairs(pairs: Indices | None, labels: torch.Tensor) -> Indices:
-    """Every positive and every negative pair once.
+    """Return every positive and every negative pair once.
 
     Args:
         pairs: Triplets (a, p, n), pairs (a1, p, a2, n), or None for all pairs.
@@ -92,7 +92,7 @@ def distinct_pairs(pairs: Indices | None, labels: torch.Tensor) -> Indices:
         anchor1, positive = _once(anchor1, positive, len(labels))
         anchor2, negative = _once(anchor2, negative, len(labels))
     if len(anchor1) == 1:
-        # the library calls a batch of one positive and one negative pair empty; a mean over the same pair twice is the pair's value
+        # the library treats a batch with one positive and one negative pair as empty; repeating the pair does not change a mean
         anchor1, positive = anchor1.repeat(2), positive.repeat(2)
     return anchor1, positive, anchor2, negative
 
@@ -104,19 +104,19 @@ def _once(rows: torch.Tensor, columns: torch.Tensor, size: int) -> Indices:
 
 
 def _log_sum(scores: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Row by row the logarithm of the sum of e^score over the mask, (n, n) -> (n, 1); the lowest float where a row has none."""
+    """Return for each row the logarithm of the sum of e^score over the mask, (n, n) -> (n, 1); the lowest float if the mask of a row is empty."""
     lowest = torch.finfo(scores.dtype).min  # not -inf: its gradient would be NaN
     return torch.logsumexp(scores.masked_fill(~mask.bool(), lowest), dim=1, keepdim=True)
 
 
 def _for_positives(values: torch.Tensor, pos_mask: torch.Tensor) -> dict[str, Any]:
-    """One loss a positive pair, in the form that the library's reducers take."""
+    """Return one loss for each positive pair, in the form that the library's reducers take."""
     found = torch.where(pos_mask)
     return {"loss": {"losses": values[found], "indices": found, "reduction_type": "pos_pair"}}
 
 
 class _InfoNCE(GenericPairLoss):  # type: ignore[misc]
-    """The library's `NTXentLoss` with (n, n) arrays, and with a gradient also where e^(S/τ) would underflow."""
+    """The library's `NTXentLoss` with (n, n) arrays. It also has a gradient where e^(S/τ) would underflow."""
 
     def __init__(self, temperature: float) -> None:
         super().__init__(mat_based_loss=True, distance=CosineSimilarity())
@@ -136,12 +136,12 @@ class _LiftedStructure(GenericPairLoss):  # type: ignore[misc]
 
     def _compute_loss(self, mat: torch.Tensor, pos_mask: torch.Tensor, neg_mask: torch.Tensor) -> dict[str, Any]:
         pushed = _log_sum(self.margin - mat, neg_mask)  # (n, 1)
-        both = torch.logaddexp(pushed, pushed.T)  # (n, n): the negatives of either end of a pair
+        both = torch.logaddexp(pushed, pushed.T)  # (n, n): the negatives of both ends of a pair
         return _for_positives(torch.relu(both + mat) ** 2 / 2, pos_mask)
 
 
 class _NCA(GenericPairLoss):  # type: ignore[misc]
-    """The library's `NCALoss` with its sums over the given pairs alone; it keeps anchors whose probability would underflow."""
+    """The library's `NCALoss` with its sums only over the given pairs. It keeps anchors whose probability would underflow."""
 
     def __init__(self, scale: float) -> None:
         super().__init__(mat_based_loss=True, distance=LpDistance(p=2, power=2))
@@ -160,13 +160,13 @@ def make_multi_similarity(alpha: float = 2.0, beta: float = 50.0, base: float = 
 
         1/α log(1 + Σ_{p ∈ P_a} e^(−α (S_ap − ε))) + 1/β log(1 + Σ_{n ∈ N_a} e^(β (S_an − ε)))
 
-    The paper's appendix searches α in 1, 2, 3 and β in 40, 50, 60. The defaults are the library's and in the middle of that;
-    the released code ends with α 1, β 60, ε 0.5. A name without pairs counts as 0 in the mean.
+    The paper's appendix searches α in 1, 2, 3 and β in 40, 50, 60. The defaults are the library's, which are in the middle of these ranges;
+    the released code uses α 1, β 60, ε 0.5. A name without pairs counts as 0 in the mean.
 
     Args:
-        alpha: α, for positives, as in Wang et al. and in the library, whatever letters an equation elsewhere prints.
+        alpha: α, for positives, as in Wang et al. and in the library; some papers use other letters.
         beta: β, for negatives.
-        base: ε, a cosine: the library's `base`.
+        base: ε, a cosine; the library calls it `base`.
 
     Raises:
         SapbertError: E521 unless alpha > 0, beta > 0 and −1 < base <= 1.
@@ -184,11 +184,11 @@ def make_cosine(margin: float = 0.0) -> BatchLoss:
 
         mean over positive pairs of (1 − S_ap) + mean over negative pairs of max(0, S_an − margin)
 
-    Two means, so that the many negatives of a batch do not drown its positives. SapBERT's released code names a cosine loss
-    but holds none; this is torch's `CosineEmbeddingLoss` per pair.
+    There are two means, so that the many negatives of a batch do not outweigh its positives. SapBERT's released code names a cosine loss
+    but does not contain it; this is torch's `CosineEmbeddingLoss` per pair.
 
     Args:
-        margin: The cosine from which on negatives are pushed apart.
+        margin: The cosine above which negatives are pushed apart.
 
     Raises:
         SapbertError: E521 unless −1 < margin <= 1.
@@ -202,11 +202,12 @@ def make_cosine(margin: float = 0.0) -> BatchLoss:
 def make_triplet(margin: float = 0.2) -> BatchLoss:
     """Max-margin triplet loss: the mean, over the triplets where it is above 0, of max(0, D_ap − D_an + margin).
 
-    The margin is Schroff et al.'s, CVPR 2015 (there on D²); the mean over violating triplets is Hermans et al.'s, 2017. The triplets are the
-    miner's; from pairs (a1, p, a2, n) all that share an anchor. A miner with the same margin keeps just those that are not 0 anyway.
+    The margin is from Schroff et al., CVPR 2015 (there on D²); the mean over violating triplets is from Hermans et al., 2017. The triplets are those
+    of the miner; from pairs (a1, p, a2, n), all triplets that share an anchor are made. A miner with the same margin keeps exactly the triplets whose
+    loss is not 0.
 
     Args:
-        margin: How much farther than its positive a negative has to be. The released code leaves the library's 0.05.
+        margin: How much farther away than its positive a negative must be. The released code uses the library's default, 0.05.
 
     Raises:
         SapbertError: E521 unless 0 < margin <= 2.
@@ -224,7 +225,7 @@ def make_nca(softmax_scale: float = 1.0) -> BatchLoss:
         −log(Σ_{p ∈ P_a} e^(−s D_ap²) / (Σ_{p ∈ P_a} e^(−s D_ap²) + Σ_{n ∈ N_a} e^(−s D_an²)))
 
     Args:
-        softmax_scale: s. 1 in the original and in the released code; D² is at most 4, so larger ones look at near names more.
+        softmax_scale: s, which is 1 in the original and in the released code. D² is at most 4; a larger s gives near names more weight.
 
     Raises:
         SapbertError: E521 unless softmax_scale > 0.
@@ -244,7 +245,7 @@ def make_lifted_structure(margin: float = 1.0) -> BatchLoss:
         ½ max(0, D_ap + log(Σ_{n ∈ N_a} e^(margin − D_an) + Σ_{n ∈ N_p} e^(margin − D_pn)))²
 
     Args:
-        margin: The distance up to which negatives are pushed; 1 in the original and in the released code.
+        margin: The distance up to which negatives are pushed away; 1 in the original and in the released code.
 
     Raises:
         SapbertError: E521 unless 0 < margin <= 2.
@@ -260,7 +261,7 @@ def make_info_nce(temperature: float = 0.07) -> BatchLoss:
 
         −log(e^(S_ap/τ) / (e^(S_ap/τ) + Σ_{n ∈ N_a} e^(S_an/τ)))
 
-    Other positives of a are not in the denominator: they are never negatives.
+    Other positives of a are not in the denominator, because they are never negatives.
 
     Args:
         temperature: τ, 0.07 in MoCo and in the released code.
@@ -275,16 +276,16 @@ def make_info_nce(temperature: float = 0.07) -> BatchLoss:
 
 @registry.losses("spacy-sapbert.Circle.v1")
 def make_circle(m: float = 0.4, gamma: float = 80.0) -> BatchLoss:
-    """Circle loss (Sun et al., CVPR 2020, equation (6) with the settings of its section 3.2). The mean, over names where it is above 0, of
+    """Circle loss (Sun et al., CVPR 2020, equation (6) with the settings of its section 3.2). The mean, over names for which it is above 0, of
 
         log(1 + Σ_{p ∈ P_a} e^(−γ [1 + m − S_ap]₊ (S_ap − (1 − m))) · Σ_{n ∈ N_a} e^(γ [S_an + m]₊ (S_an − m)))
 
     The brackets are weights: no gradient flows through them.
 
-    The original takes m 0.25 with γ 256 for faces, and m 0.4 with γ 80 for fine-grained retrieval; the released code the latter.
+    The original uses m 0.25 with γ 256 for faces, and m 0.4 with γ 80 for fine-grained retrieval; the released code uses the latter.
 
     Args:
-        m: The relaxation: positives aim at 1 − m, negatives at m.
+        m: The relaxation: positives are pulled to 1 − m, negatives are pushed to m.
         gamma: The scale γ.
 
     Raises:

@@ -1,8 +1,8 @@
-"""Online hard mining: which pairs of a batch a loss looks at. Index tuples only, no gradient.
+"""Online hard mining: choose the pairs of a batch that a loss uses. Miners return only indices and have no gradient.
 
-A miner is called as `miner(embeddings, labels)` and gives None (all pairs of the batch) or a tuple of int64 arrays in
+A miner is called as `miner(embeddings, labels)` and returns None (all pairs of the batch) or a tuple of int64 arrays in
 pytorch-metric-learning's form: triplets (anchor, positive, negative), or pairs (anchor1, positive, anchor2, negative).
-What "mined" means is the same for every loss, see `training.loop.losses`.
+All losses use mined pairs in the same way, see `training.loop.losses`.
 """
 
 from __future__ import annotations
@@ -35,24 +35,24 @@ def check_batch(owner: str, embeddings: torch.Tensor, labels: torch.Tensor) -> N
 
 
 class HardTriplets(torch.nn.Module):
-    """Equation (1) of SapBERT (Liu et al., NAACL 2021), see `make_hard_triplets`."""
+    """Miner of equation (1) of SapBERT (Liu et al., NAACL 2021), see `make_hard_triplets`."""
 
     def __init__(self, margin: float) -> None:
         super().__init__()
-        # the distance is named, so that another default in the library changes nothing here
+        # give the distance explicitly, so that a change of the library's default has no effect
         self.miner = TripletMarginMiner(margin=margin, type_of_triplets="all", distance=LpDistance(normalize_embeddings=True, p=2, power=1))
 
     @torch.no_grad()
     def forward(self, embeddings: torch.Tensor, labels: torch.Tensor) -> Indices:
-        """The triplets of the batch that are hard.
+        """Return the hard triplets of the batch.
 
         Args:
-            embeddings: Float (n, d) of any dtype, normalised or not: they are normalised here, and computed in float32 at least.
+            embeddings: Float (n, d) of any dtype, normalised or not. They are normalised here; arithmetic is in float32 or better.
             labels: Int (n,); names of one concept have one label.
 
         Returns:
-            int64 anchor, positive, negative, each (t,); t = 0 where nothing is hard.
-            A vector that holds NaN is in no triplet; the losses, which see it too, give NaN then.
+            int64 anchor, positive, negative, each (t,); t = 0 if no triplet is hard.
+            A vector with NaN is in no triplet; the losses also get it and are then NaN.
 
         Raises:
             SapbertError: E522 for other shapes or types.
@@ -65,10 +65,10 @@ class HardTriplets(torch.nn.Module):
 
 
 class NoMining(torch.nn.Module):
-    """Keeps everything, see `make_no_mining`."""
+    """Miner that keeps all pairs, see `make_no_mining`."""
 
     def forward(self, embeddings: torch.Tensor, labels: torch.Tensor) -> Indices | None:
-        """Return None, which every loss reads as "all pairs"."""
+        """Return None, which means "all pairs" to every loss."""
         return None
 
 
@@ -76,19 +76,20 @@ class NoMining(torch.nn.Module):
 def make_hard_triplets(margin: float = 0.2) -> HardTriplets:
     """Make the online hard miner of SapBERT, equation (1).
 
-    Of all triplets of a batch (two names of one label, one name of another), those are kept that violate ||f(a) − f(p)|| < ||f(a) − f(n)|| + λ, with Euclidean distance on normalised vectors.
+    Of all triplets of a batch (two names of one label, one name of another), it keeps those that violate ||f(a) − f(p)|| < ||f(a) − f(n)|| + λ,
+    with Euclidean distance on normalised vectors.
 
-    Size: every ordered triplet is looked at. n names, m to a label, have n (m − 1)(n − m) of them: 65,024 for 128 pairs (n = 256),
-    1,046,528 for 512 pairs. The library builds an (n, n, n) array of bytes to list them (16 MiB and 1 GiB), and from 1,291 names
-    on goes anchor by anchor. Kept triplets take 24 bytes each.
+    Size: every ordered triplet is checked. n names, m per label, have n (m − 1)(n − m) triplets: 65,024 for 128 pairs (n = 256),
+    1,046,528 for 512 pairs. The library builds an (n, n, n) array of bytes to list them (16 MiB and 1 GiB); from 1,291 names on it
+    processes one anchor after another. Kept triplets take 24 bytes each.
 
     Args:
-        margin: −λ. A triplet is kept when ||f(a) − f(n)|| − ||f(a) − f(p)|| <= margin, the boundary included: with 0.2 a triplet
-            is hard unless its negative is more than 0.2 farther away than its positive. Distances lie in [0, 2]; 2 keeps every triplet.
+        margin: −λ. A triplet is kept if ||f(a) − f(n)|| − ||f(a) − f(p)|| <= margin, the boundary included: with 0.2 a triplet
+            is hard unless its negative is more than 0.2 farther away than its positive. Distances are in [0, 2]; 2 keeps every triplet.
             The paper's Table 9 searches λ = −0.05, −0.1, −0.2 and −0.3; its released code has margin 0.2.
 
     Returns:
-        Each kept triplet stands for one positive pair (a, p) and one negative pair (a, n).
+        The miner. Each triplet that it keeps stands for one positive pair (a, p) and one negative pair (a, n).
 
     Raises:
         SapbertError: E521 unless −2 < margin <= 2.
@@ -99,5 +100,5 @@ def make_hard_triplets(margin: float = 0.2) -> HardTriplets:
 
 @registry.miners("spacy-sapbert.NoMining.v1")
 def make_no_mining() -> NoMining:
-    """All pairs of the batch: the rows without mining of SapBERT's Table 2."""
+    """Make a miner that keeps all pairs of the batch, as in the rows without mining of SapBERT's Table 2."""
     return NoMining()

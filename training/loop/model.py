@@ -1,4 +1,4 @@
-"""The model that is trained: a Hugging Face or sentence-transformers base, its pooling, and which of its weights learn."""
+"""The model that is trained: a Hugging Face or sentence-transformers base, its pooling, and the weights that learn."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from ..errors import fail
 from ..registry import registry
 
 Adapter = Callable[[torch.nn.Module], Any]
-HEAD = "head_output"  # what a head adds to the model's outputs
+HEAD = "head_output"  # key of a head's output among the model's outputs
 
 
 def open_base(name: str, *, pooling: str = "auto", max_length: int = 25, dropout: float = 0.1) -> SentenceTransformer:
-    """Open a base as a model that gives L2-normalised vectors (n, d): transformer, pooling, normalisation.
+    """Open a base as a model that returns L2-normalised vectors (n, d): transformer, pooling, normalisation.
 
     Args:
         name: A Hugging Face or sentence-transformers name or folder, or a folder of PEFT adapters, which are merged; "" is the all-MiniLM-L6-v2
-            that comes as a package.
-        pooling: "cls" (SapBERT, section 2), "mean", or "auto": what the base's own settings say, else "cls".
-        max_length: Tokens read of a name (SapBERT: 25).
-        dropout: Of hidden states and attention (BERT: 0.1).
+            that is installed as a package.
+        pooling: "cls" (SapBERT, section 2), "mean", or "auto": the base's own setting, or "cls" if it has none.
+        max_length: Greatest number of tokens of a name that are read (SapBERT: 25).
+        dropout: Dropout of hidden states and attention (BERT: 0.1).
 
     Raises:
-        SapbertError: E512 where it cannot be loaded.
+        SapbertError: E512, if it cannot be loaded.
     """
     base = local_name(name) or base_encoder()
     try:
@@ -49,7 +49,10 @@ def open_base(name: str, *, pooling: str = "auto", max_length: int = 25, dropout
     for module in transformer.modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = dropout
-        for own in ("dropout_prob", "attention_dropout"):  # fused attention reads a number of its own (BERT's, XLM-R's; DistilBERT's, MPNet's)
+        for own in (
+            "dropout_prob",
+            "attention_dropout",
+        ):  # fused attention has its own setting: the first name is that of BERT and XLM-R, the second of DistilBERT and MPNet
             if isinstance(getattr(module, own, None), (int, float)):
                 setattr(module, own, dropout)
     width = transformer.model.config.hidden_size
@@ -58,19 +61,20 @@ def open_base(name: str, *, pooling: str = "auto", max_length: int = 25, dropout
 
 
 def transformer_of(model: SentenceTransformer) -> torch.nn.Module:
-    """Return the Hugging Face model inside."""
+    """Return the Hugging Face model inside a sentence-transformers model."""
     return cast(torch.nn.Module, model[0].model)
 
 
 def freeze(model: SentenceTransformer, *, embeddings: bool, layers: int) -> None:
-    """Keep the embeddings and the lowest layers as they are, and always a pooler head, which nothing reads.
+    """Freeze the embeddings and the lowest layers. A pooler head is always frozen, because its output is not used.
 
-    Without a gradient for the embeddings a step on two CPU cores is a quarter faster: each micro-batch would make one as large as the vocabulary.
+    Without a gradient for the embeddings, a step on two CPU cores is a quarter faster: each micro-batch would make a gradient as large as the
+    vocabulary.
 
     Args:
         model: The encoder.
-        embeddings: Whether the embeddings are kept.
-        layers: Number of layers that are kept, counted from the lowest.
+        embeddings: Whether to freeze the embeddings.
+        layers: Number of layers to freeze, counted from the lowest.
 
     Raises:
         SapbertError: E511.
@@ -91,7 +95,7 @@ def _layers(transformer: torch.nn.Module) -> Iterator[torch.nn.Module]:
 
 
 def trainable(model: torch.nn.Module) -> tuple[int, int]:
-    """Return the number of parameters that learn, and of all."""
+    """Return the number of parameters that learn, and the number of all parameters."""
     sizes = [(p.numel(), p.requires_grad) for p in model.parameters()]
     return sum(n for n, learns in sizes if learns), sum(n for n, _ in sizes)
 
@@ -100,10 +104,10 @@ def trainable(model: torch.nn.Module) -> tuple[int, int]:
 
 
 def add_head(model: SentenceTransformer, width: int) -> None:
-    """Add a linear layer that leads from the vector to `width` numbers, as HEAD among the model's outputs.
+    """Add a linear layer from the vector to `width` numbers. Its output has the key HEAD among the model's outputs.
 
-    It reads the L2-normalised vector, so that all that is learned lies in what a linker compares. It is a module of the model: checkpoints hold it and
-    processes share its gradients. `save_model` leaves it out.
+    It reads the L2-normalised vector, which is what a linker compares, so that the learning reaches this vector. It is a module of the model:
+    checkpoints hold it and processes share its gradients. `save_model` leaves it out.
     """
     transformer: Any = transformer_of(model)
     size = int(transformer.config.hidden_size)
@@ -112,7 +116,7 @@ def add_head(model: SentenceTransformer, width: int) -> None:
 
 
 def load_head(model: SentenceTransformer, checkpoint: Path) -> None:
-    """Load the head's weights from a checkpoint, where the model has a head."""
+    """Load the head's weights from a checkpoint, if the model has a head."""
     for i, module in enumerate(model):
         if isinstance(module, Dense):
             state = load_file(str(checkpoint / f"{i}_Dense" / "model.safetensors"))
@@ -120,7 +124,7 @@ def load_head(model: SentenceTransformer, checkpoint: Path) -> None:
 
 
 def without_head(model: SentenceTransformer) -> SentenceTransformer:
-    """Return a model of the same weights whose only output is the vector."""
+    """Return a model with the same weights, without a head."""
     kept = [module for module in model if not isinstance(module, Dense)]
     return model if len(kept) == len(model) else SentenceTransformer(modules=kept, device=str(model.device))
 
@@ -130,33 +134,33 @@ def without_head(model: SentenceTransformer) -> SentenceTransformer:
 
 @registry.adapters("spacy-sapbert.Lora.v1")
 def lora(rank: int = 0, share: float = 0.0, alpha: float = 2.0, dropout: float = 0.0, first_layer: int = 0) -> Adapter:
-    """Make LoRA adapters, by PEFT, on every linear layer of the encoder; all other weights stay as they are.
+    """Make LoRA adapters with PEFT on every linear layer of the encoder. All other weights are frozen.
 
     Args:
-        rank: Of each update.
-        share: Instead of a rank, parameters of the adapters over those of the base.
+        rank: Rank of each update.
+        share: Alternative to a rank: the number of parameters of the adapters as a share of those of the base.
         alpha: Factor of the update (PEFT's lora_alpha / r).
-        dropout: Before the update.
+        dropout: Dropout before the update.
         first_layer: Layers below it have no adapters.
 
     Raises:
         SapbertError: E511.
 
     Source:
-        Hu et al. 2021. SapBERT's section 3.2 tunes bottleneck adapters (Pfeiffer et al., EMNLP 2020) of 13% and 1% of the parameters; here these are
-        sizes of LoRA, which is merged into the weights, so that an encoder is saved and read like any other and costs no more to run.
+        Hu et al. 2021. SapBERT's section 3.2 trains bottleneck adapters (Pfeiffer et al., EMNLP 2020) with 13% and 1% of the parameters. Here LoRA
+        has these sizes. It is merged into the weights, so the encoder is saved and read like any other and is as fast.
     """
     if (rank > 0) == (share > 0):
         raise fail("E511", setting="encoder.adapter", value={"rank": rank, "share": share}, why="give either rank (1 or more) or share (above 0)")
     if share and not 0 < share < 1:
-        raise fail("E511", setting="encoder.adapter.share", value=share, why="it is a share of the base's parameters, between 0 and 1")
+        raise fail("E511", setting="encoder.adapter.share", value=share, why="it must be a share of the base's parameters, between 0 and 1")
 
     def add(transformer: torch.nn.Module) -> Any:
         from peft import LoraConfig, get_peft_model
 
         targets = _linear_layers(transformer, first_layer)
         shapes = [module.weight.shape for name, module in transformer.named_modules() if name in targets and isinstance(module, torch.nn.Linear)]
-        each = sum(sum(shape) for shape in shapes)  # parameters for each unit of rank: a (rank, in) and a (out, rank)
+        each = sum(sum(shape) for shape in shapes)  # parameters per unit of rank, in the matrices (rank, in) and (out, rank)
         r = rank or max(1, round(share * sum(p.numel() for p in transformer.parameters()) / each))
         config = LoraConfig(r=r, lora_alpha=alpha * r, lora_dropout=dropout, target_modules=targets)  # type: ignore[arg-type]
         return get_peft_model(transformer, config)
@@ -171,20 +175,20 @@ def _linear_layers(transformer: torch.nn.Module, first_layer: int) -> list[str]:
 
 
 def add_adapter(model: SentenceTransformer, adapter: Adapter) -> None:
-    """Put adapters into a model."""
+    """Add adapters to a model."""
     model[0].model = adapter(transformer_of(model))
 
 
 def save_model(model: SentenceTransformer, folder: Path, base: str) -> None:
     """Write a sentence-transformers folder with safetensors, without a head.
 
-    Adapters are merged. They also lie alone in `adapter/`, as PEFT loads them over the base, in half precision; what that loses is below the
-    rounding of the vectors (see the model card).
+    Adapters are merged. They are also saved alone in `adapter/`, in PEFT's format and in half precision; the loss of precision is below the rounding
+    of the vectors (see the model card).
 
     Args:
         model: The encoder; its adapters are merged in place.
-        folder: Where to write.
-        base: The base that the adapters belong to.
+        folder: Folder to write into.
+        base: The base of the adapters.
     """
     model = without_head(model)
     inner = transformer_of(model)

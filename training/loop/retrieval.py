@@ -1,4 +1,4 @@
-"""Exact search over a dictionary in memory, and how often it finds the right concept. Numpy alone."""
+"""Exact search over a dictionary in memory, and its accuracy. This module needs only numpy."""
 
 from __future__ import annotations
 
@@ -9,28 +9,28 @@ import numpy.typing as npt
 
 from spacy_sapbert.types import Floats2d
 
-TOLERANCE = 1e-6  # scores this near are equal: one name's cosine differs by 1e-7 with its place in a matrix product
-CHUNK_BYTES = 200_000_000  # of scores in memory at a time
+TOLERANCE = 1e-6  # scores that differ by no more are equal: the cosine of a name varies by 1e-7 with its position in a matrix product
+CHUNK_BYTES = 200_000_000  # bytes of scores that are in memory at the same time
 Ints1d = npt.NDArray[np.int64]
 Scorer = Callable[[int, int], Floats2d]
 
 
 def best_scores(score: Scorer, n_queries: int, rows: Ints1d, labels: Ints1d, n_labels: int) -> Iterator[tuple[int, Floats2d]]:
-    """Yield the score of the best name of each label, some queries at a time.
+    """Yield the score of the best name of each label, in chunks of queries.
 
     Args:
         score: A function (start, stop) -> (n names, stop - start), the similarity of each name with each query.
         n_queries: Number of queries.
-        rows: (m,) name of each pair of name and label.
+        rows: (m,) row of the name of each pair of name and label.
         labels: (m,) label of each pair, in ascending order.
-        n_labels: Number of labels, those without a name included.
+        n_labels: Number of labels, with those that have no name.
 
     Yields:
         The first query of the chunk, and scores (n_labels, queries of the chunk); -inf for a label without a name. A chunk takes at most about
         twice CHUNK_BYTES of memory.
 
     Raises:
-        ValueError: If there are no names, or labels are not in order.
+        ValueError: There are no names, or labels are not in ascending order.
     """
     if not len(rows):
         raise ValueError("no names to search")
@@ -41,7 +41,7 @@ def best_scores(score: Scorer, n_queries: int, rows: Ints1d, labels: Ints1d, n_l
     chunk = max(1, CHUNK_BYTES // (4 * (len(rows) + n_labels)))
     in_place = np.array_equal(rows, np.arange(len(rows)))
     for start in range(0, n_queries, chunk):
-        scores = score(start, min(start + chunk, n_queries))  # (n, chunk): a name's scores lie together, so gathering copies whole lines
+        scores = score(start, min(start + chunk, n_queries))  # (n, chunk): the scores of a name are contiguous, so gathering copies whole rows
         best = np.full((n_labels, scores.shape[1]), -np.inf, dtype=np.float32)
         best[present] = np.maximum.reduceat(scores if in_place and len(scores) == len(rows) else scores[rows], starts, axis=0)
         yield start, best
@@ -50,13 +50,13 @@ def best_scores(score: Scorer, n_queries: int, rows: Ints1d, labels: Ints1d, n_l
 def retrieval_accuracy(query_vectors: Floats2d, name_vectors: Floats2d, name_labels: Ints1d, query_labels: Ints1d, k: int = 5) -> tuple[float, float]:
     """Measure how often exact search finds the right label.
 
-    A label scores as its best name. Equal scores (within TOLERANCE) count as their expectation: min(1, max(0, (k - above) / tied)). A query
-    whose label has no name is wrong. Memory: under 500 MB beyond the arguments, for up to about 25 million names.
+    A label scores as its best name. For equal scores (within TOLERANCE) the expected value counts: min(1, max(0, (k - above) / tied)). A query
+    whose label has no name is wrong. Memory: under 500 MB in addition to the arguments, for up to about 25 million names.
 
     Args:
         query_vectors: (q, d), L2-normalised.
         name_vectors: (n, d), L2-normalised.
-        name_labels: (n,) label of each name, whole numbers.
+        name_labels: (n,) label of each name, integers.
         query_labels: (q,) right label of each query.
         k: Depth of the second figure.
 
@@ -64,7 +64,7 @@ def retrieval_accuracy(query_vectors: Floats2d, name_vectors: Floats2d, name_lab
         Per cent of queries whose label is the first, and per cent whose label is among the first k; (0.0, 0.0) for no queries.
 
     Raises:
-        ValueError: If vectors and labels are not equally many.
+        ValueError: The numbers of vectors and labels differ.
     """
     if len(query_vectors) != len(query_labels) or len(name_vectors) != len(name_labels):
         raise ValueError(f"{len(query_vectors)} and {len(name_vectors)} vectors but {len(query_labels)} and {len(name_labels)} labels")

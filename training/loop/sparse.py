@@ -1,4 +1,4 @@
-"""Sparse vectors of names: TF-IDF of their character n-grams."""
+"""Sparse vectors of names: TF-IDF of character n-grams."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from ..errors import fail
 
 
 def character_n_grams(least: int, most: int, *, what: str) -> Any:
-    """Make scikit-learn's vectoriser, not fitted. Its vectors have length 1.
+    """Make scikit-learn's vectoriser, before it is fitted. Its vectors have length 1.
 
     Args:
-        least: Characters of the shortest n-grams.
-        most: Characters of the longest ones.
-        what: What needs it, for the message.
+        least: Length of the shortest n-grams, in characters.
+        most: Length of the longest n-grams, in characters.
+        what: The feature that needs it, for the error message.
 
     Raises:
         SapbertError: E546, without scikit-learn.

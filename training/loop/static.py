@@ -1,8 +1,9 @@
-"""Make a static encoder from the default one: `python -m training static artifacts/kb artifacts/pairs spacy_sapbert/data/static_encoder`.
+"""Train a static encoder from the default one: `python -m training static artifacts/kb artifacts/pairs spacy_sapbert/data/static_encoder`.
 
-It is a table with a row for each frequent word and for each bucket of character n-grams; a name is the sum of its rows. The table learns two
-things at once: the teacher's vector of each name, in fewer dimensions (PCA), by its cosine; and which names belong to one concept (InfoNCE on
-SapBERT's pairs). Held-out queries and the names of unseen concepts are in neither. Reads top to bottom: names, features, fit, folder, the whole.
+It is a table with a row for each frequent word and for each bucket of character n-grams. The vector of a name is the sum of its rows. The table
+learns two things at the same time: the teacher's vector of each name in fewer dimensions (PCA), by its cosine; and which names belong to one
+concept (InfoNCE on SapBERT's pairs). Both leave out held-out queries and the names of unseen concepts. This module has, in this order: names,
+features, fit, folder, and the function that does all of it.
 """
 
 from __future__ import annotations
@@ -41,18 +42,18 @@ class StaticSettings(NamedTuple):
 
     Attributes:
         dim: Dimensions of the vectors.
-        words: Words with a row of their own, the most frequent.
-        buckets: Rows that n-grams share.
-        shortest: Characters of the shortest n-grams.
-        longest: Characters of the longest n-grams.
-        epochs: Passes over the concepts.
-        batch: Concepts in a step, two names of each.
-        learning_rate: Of the first step; it falls to a fiftieth.
-        temperature: Of InfoNCE.
-        distil: Weight of the teacher beside InfoNCE.
-        augmented: Share of names that are changed a little.
-        modified: Share of names with modifiers before them.
-        seed: Of all draws.
+        words: Number of the most frequent words, each of which has its own row.
+        buckets: Number of rows that n-grams share.
+        shortest: Length of the shortest n-grams, in characters.
+        longest: Length of the longest n-grams, in characters.
+        epochs: Number of passes over the concepts.
+        batch: Number of concepts in a step, with two names of each.
+        learning_rate: Learning rate of the first step; it falls to a fiftieth.
+        temperature: Temperature of InfoNCE.
+        distil: Weight of the distance to the teacher; InfoNCE has weight 1.
+        augmented: Share of names that are augmented.
+        modified: Share of names that get modifiers before them.
+        seed: Seed of all random choices.
     """
 
     dim: int = 256
@@ -77,8 +78,8 @@ class Material(NamedTuple):
     """Names to learn from.
 
     Attributes:
-        names: (n,) names that may be seen.
-        labels: (n,) the concept of each, -1 where it is a name of several.
+        names: (n,) names that may be used in training.
+        labels: (n,) label of the concept of each name, -1 if it is a name of several concepts.
     """
 
     names: list[str]
@@ -88,6 +89,9 @@ class Material(NamedTuple):
 def read_material(kb_folder: Path, pairs: Path) -> Material:
     """Read every name of the knowledge base except held-out queries and the names of unseen concepts.
 
+    Args:
+        kb_folder: Folder of the knowledge base.
+        pairs: Folder of pairs that were made from it.
     Raises:
         SapbertError: E1xx (knowledge base), E502 (pairs).
     """
@@ -97,28 +101,29 @@ def read_material(kb_folder: Path, pairs: Path) -> Material:
     strings = list(kb.surface_forms())
     owners = labels[np.asarray(kb.name_table.concept)]
     rows = np.asarray(kb.name_table.surface_form)
-    barred = np.zeros(len(strings), dtype=np.bool_)
-    barred[rows[np.isin(owners, [query.label for query in queries if query.split == ZERO_SHOT])]] = True
+    excluded = np.zeros(len(strings), dtype=np.bool_)
+    excluded[rows[np.isin(owners, [query.label for query in queries if query.split == ZERO_SHOT])]] = True
     held = {query.query for query in queries}
-    barred |= np.array([text in held for text in strings], dtype=np.bool_)
+    excluded |= np.array([text in held for text in strings], dtype=np.bool_)
     label_of = np.full(len(strings), -1, dtype=np.int64)
     clear, _ = names_of_labels(kb, labels, kb.rows_of_languages(["en"]))
     label_of[clear.surface_forms] = np.repeat(clear.labels, np.diff(clear.starts))
-    kept = np.flatnonzero(~barred)
+    kept = np.flatnonzero(~excluded)
     return Material([strings[i] for i in kept.tolist()], label_of[kept])
 
 
 def choose_words(names: Sequence[str], most: int) -> list[str]:
-    """Return the most frequent words that are in two names or more; ties in alphabetical order."""
+    """Return the most frequent words, at most `most`, that are in two names or more. Words of equal frequency are in alphabetical order."""
     counts = Counter(word for name in names for word in set(split(name)))
     return [word for word, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:most] if count > 1]
 
 
 def project(vectors: Floats2d, dim: int) -> Floats2d:
-    """Project vectors (n, d) on the directions that keep most of the cosines.
+    """Project vectors on the `dim` directions that best preserve their cosines: the principal directions without centring.
 
-    The directions are the principal ones, not centred.
-
+    Args:
+        vectors: (n, d), L2-normalised.
+        dim: Number of directions.
     Returns:
         (n, dim), L2-normalised.
     """
@@ -131,17 +136,17 @@ def project(vectors: Floats2d, dim: int) -> Floats2d:
 
 
 class AddUp(torch.autograd.Function):
-    """`add_up` with its gradient as one sparse product: torch's own takes three times as long on a CPU."""
+    """`add_up` whose gradient is one sparse product, because torch's own gradient takes three times as long on a CPU."""
 
     @staticmethod
     def forward(ctx: Any, table: torch.Tensor, rows: list[int], starts: list[int]) -> torch.Tensor:
-        """Add up the rows (features, d) of each bag: (bags, d)."""
+        """Return the sums (bags, d) of the rows (features, d) of each bag."""
         ctx.rows, ctx.starts, ctx.size = rows, starts, len(table)
         return add_up(table, (rows, starts))
 
     @staticmethod
     def backward(ctx: Any, gradient: torch.Tensor) -> Any:
-        """Return the gradient of the table (features, d) from that of the bags (bags, d)."""
+        """Return the gradient of the table (features, d) from the gradient of the bags (bags, d)."""
         from scipy.sparse import csr_matrix
 
         ones = np.ones(len(ctx.rows), dtype=np.float32)
@@ -150,7 +155,7 @@ class AddUp(torch.autograd.Function):
 
 
 class Features:
-    """Sums of a table's rows for names, as the encoder makes them. Each word's rows are kept for the next batch."""
+    """Sums of a table's rows for names, as the encoder computes them. The rows of each word are cached for later batches."""
 
     def __init__(self, parts: WordParts) -> None:
         self.parts = parts
@@ -192,9 +197,9 @@ def fit(
 
     Args:
         material: The names.
-        targets: (names, dim) the teacher's vectors, L2-normalised; zeros where it gives none.
-        words: Words with a row of their own.
-        settings: Of the table and of its training.
+        targets: (names, dim) the teacher's vectors, L2-normalised; zeros for names that it did not encode.
+        words: Words that have their own row.
+        settings: Settings of the table and of its training.
         watch: Called with the step and the table at the end of each epoch.
         progress: Whether a progress bar is shown.
 
@@ -213,17 +218,17 @@ def fit(
     order = order[material.labels[order] >= 0]
     edges = np.flatnonzero(np.r_[True, np.diff(material.labels[order]) > 0])
     sizes = np.diff(np.r_[edges, len(order)])
-    loose = np.flatnonzero(material.labels < 0)  # names of several concepts: only the teacher has something to say of them
-    # a concept comes up as often as it has names, at most 8 times an epoch
-    often = np.repeat(np.arange(len(edges)), np.minimum(np.maximum(sizes // 2, 1), 8))
-    steps = max(1, round(settings.epochs * len(often) / settings.batch))
+    loose = np.flatnonzero(material.labels < 0)  # names of several concepts learn only from the teacher
+    # a concept is drawn half as often as it has names, from 1 to 8 times per epoch
+    repeats = np.repeat(np.arange(len(edges)), np.minimum(np.maximum(sizes // 2, 1), 8))
+    steps = max(1, round(settings.epochs * len(repeats) / settings.batch))
     schedule = torch.optim.lr_scheduler.LinearLR(optimiser, 1.0, 0.02, steps)
     shuffled: Ints1d = np.zeros(0, dtype=np.int64)
     show = tqdm(range(steps), desc="fitting", unit=" steps", disable=not progress, mininterval=5.0)
-    per_epoch = max(1, len(often) // settings.batch)
+    per_epoch = max(1, len(repeats) // settings.batch)
     for step in show:
         if len(shuffled) < settings.batch:
-            shuffled = draw.permutation(often)
+            shuffled = draw.permutation(repeats)
         mine, shuffled = np.unique(shuffled[: settings.batch]), shuffled[settings.batch :]
         first = (draw.random(len(mine)) * sizes[mine]).astype(np.int64)
         other = (first + 1 + (draw.random(len(mine)) * np.maximum(sizes[mine] - 1, 1)).astype(np.int64)) % sizes[mine]
@@ -266,28 +271,28 @@ def write_folder(table: torch.Tensor, words: Sequence[str], settings: StaticSett
         (folder / WORDS).write_text("\n".join(words), encoding="utf-8")
         (folder / CONFIG).write_text(json.dumps(config, indent=1) + "\n", encoding="utf-8")
         for path in folder.iterdir():
-            path.chmod(0o644)  # safetensors writes for the owner alone
+            path.chmod(0o644)  # safetensors makes files that only the owner can read
 
 
-# -- the whole ----------------------------------------------------------------------------------------------------------
+# -- all steps ----------------------------------------------------------------------------------------------------------
 
 
 def make_static(
     kb: Path, pairs: Path, out: Path, settings: StaticSettings, *, teacher: str = SHIPPED, taught: int = TAUGHT, vectors: Path | None = None
 ) -> dict[str, Any]:
-    """Write the folder of a static encoder.
+    """Train a static encoder and write its folder.
 
     Args:
         kb: A knowledge base.
         pairs: Folder of pairs that were made from it.
-        out: The folder to write; a README.md that is there is kept.
-        settings: Of the table and of its training.
-        teacher: Folder of the encoder that is learned from.
+        out: The folder to write; a README.md in it is kept.
+        settings: Settings of the table and of its training.
+        teacher: Folder of the teacher.
         taught: Number of names, drawn at random, that the teacher encodes.
-        vectors: A .npy file for the teacher's vectors, so that another run need not encode; None keeps none.
+        vectors: A .npy file for the teacher's vectors, so that later runs need not encode; None: they are not saved.
 
     Returns:
-        Settings, counts, bytes, and CPU seconds of teacher and training.
+        Settings, counts, size in bytes, and CPU seconds of the teacher and of the training.
 
     Raises:
         SapbertError: E1xx (knowledge base), E502 (pairs), E511 (a setting).
@@ -312,22 +317,22 @@ def teach(material: Material, teacher: str, taught: int, dim: int, seed: int, *,
         material: The names.
         teacher: Folder of an encoder.
         taught: Number of names, drawn at random.
-        dim: Dimensions.
-        seed: Of the draw.
-        kept: A .npy file of the teacher's vectors. It is read if its stamp names the same teacher and names, and written if it has no stamp.
+        dim: Number of dimensions.
+        seed: Seed of the draw.
+        kept: A .npy file of the teacher's vectors. It is read if its stamp has the same teacher and names, and written if it has no stamp.
         progress: Whether a progress bar is shown.
 
     Returns:
         (names, dim), zeros for names that were not drawn.
 
     Raises:
-        SapbertError: E511 where `kept` holds vectors of other names or of another teacher.
+        SapbertError: E511, if `kept` holds vectors of other names or of another teacher.
     """
     order = np.random.default_rng(seed).permutation(len(material.names))[:taught]
     drawn = [material.names[i] for i in order.tolist()]
     encoder = load_encoder(teacher)
     inputs = {"teacher": encoder.fingerprint, "names": fingerprint(drawn)}
-    # without a stamp it is not known what the file was made from, so it is made again
+    # without a stamp the inputs of the file are not known, so it is made again
     known = kept is not None and kept.is_file() and Stamp(stamp_of(kept)).read() is not None
     if kept is not None and known:
         if differences := Stamp(stamp_of(kept)).differences(inputs):
@@ -345,7 +350,7 @@ def teach(material: Material, teacher: str, taught: int, dim: int, seed: int, *,
 
 
 def _keep(path: Path, vectors: npt.NDArray[np.float16]) -> None:
-    """Write vectors to a .npy file that appears complete or not at all."""
+    """Write vectors to a .npy file, complete or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
     scratch = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
@@ -367,7 +372,7 @@ def _check(settings: StaticSettings, taught: int) -> None:
         ("words", settings.words >= 0, "it can't be negative"),
         ("buckets", settings.buckets >= 1, "it must be at least 1"),
         ("longest", 1 <= settings.shortest <= settings.longest, f"it must be at least `shortest`, {settings.shortest}, and that at least 1"),
-        ("batch", settings.batch >= 2, "a concept needs others to be told from"),
+        ("batch", settings.batch >= 2, "a concept needs other concepts as negatives"),
         ("epochs", settings.epochs > 0, "it must be above 0"),
         ("temperature", settings.temperature > 0, "it must be above 0"),
         ("seed", settings.seed >= 0, "it can't be negative"),

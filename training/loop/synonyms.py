@@ -1,4 +1,4 @@
-"""Names that may be meant by a mention: candidates of sparse and dense search, and how often the first names are right.
+"""Candidate names of a mention by sparse and dense search, and the accuracy of the first names.
 
 Source: BioSyn, Sung et al., ACL 2020, sections 3.1 and 3.2.
 """
@@ -21,17 +21,17 @@ from .sparse import character_n_grams
 from .trainer import encode, of_the_first
 
 Ints = npt.NDArray[np.int64]
-CHUNK = 64  # lookups whose scores with all names are in memory
+CHUNK = 64  # lookups whose scores with all names are in memory at the same time
 N_GRAMS = (1, 2)  # characters, as in BioSyn's released code
 
 
 class Dense:
-    """Vectors of distinct texts, made anew where the encoder has learned since.
+    """Vectors of distinct texts. They are computed again if the encoder has learned since.
 
     Args:
-        texts: The texts; they may repeat.
+        texts: The texts; there may be duplicates.
         model: The encoder.
-        learned: Returns a number that is another one when the encoder has learned.
+        learned: Returns a number that changes when the encoder has learned.
     """
 
     def __init__(self, texts: Sequence[str], model: Any, learned: Callable[[], int]) -> None:
@@ -42,14 +42,14 @@ class Dense:
         self._vectors: Floats2d = np.zeros((0, 0), dtype=np.float32)
 
     def of(self, texts: Sequence[str]) -> Floats2d:
-        """Return the vectors (n, d) of texts that were given."""
+        """Return the vectors (n, d) of some of the texts."""
         if self._at != self._learned():
             self._vectors, self._at = encode(self._model, self._texts), self._learned()
         return self._vectors[[self._row[text] for text in texts]]
 
 
 class Sparse:
-    """TF-IDF of character n-grams, whose weights are those of the names of a dictionary.
+    """TF-IDF of character n-grams, with weights from the names of a dictionary.
 
     Args:
         names: The names.
@@ -68,7 +68,7 @@ class Sparse:
 
 
 def nearest(scores: Floats2d, k: int) -> Ints:
-    """Return the columns of the k highest scores of each row (q, n), the best first; of equal ones the earlier."""
+    """Return the columns of the k highest scores of each row (q, n), best first; in a tie the earlier column."""
     if k >= scores.shape[1]:
         return np.argsort(-scores, axis=1, kind="stable")
     least = -np.partition(-scores, k - 1, axis=1)[:, k - 1]
@@ -80,15 +80,15 @@ def nearest(scores: Floats2d, k: int) -> Ints:
 
 
 def merged(first: Ints, then: Ints, take: int) -> Ints:
-    """Return candidates of two searches: the first `take` of one, and then those of the other that are not among them.
+    """Merge the candidates of two searches: the first `take` of one search, then those of the other that are not among them.
 
     Args:
-        first: (q, k) of the one search.
-        then: (q, k) of the other.
-        take: How many of the first, at most k.
+        first: (q, k) rows of names from the first search.
+        then: (q, k) rows of names from the second search.
+        take: Number of candidates of the first search, at most k.
 
     Returns:
-        (q, k), each name once.
+        (q, k) rows of names, without duplicates in a line.
     """
     k = first.shape[1]
     lines = [list(dict.fromkeys([*one[:take], *other]))[:k] for one, other in zip(first.tolist(), then.tolist())]
@@ -96,15 +96,15 @@ def merged(first: Ints, then: Ints, take: int) -> Ints:
 
 
 class Candidates:
-    """The candidates of training mentions. Those of the dense search are renewed as the encoder learns.
+    """The candidates of training mentions. Those of the dense search are searched again as the encoder learns.
 
     Args:
-        names: Of the dictionary.
-        mentions: (q,) what is trained on.
+        names: Names of the dictionary.
+        mentions: (q,) mentions to train on.
         dense: Vectors of both.
-        sparse: Fit on the names.
-        count: Candidates of a mention, k.
-        dense_share: Share of them that dense search gives.
+        sparse: TF-IDF that was fitted on the names.
+        count: Number of candidates of a mention, k.
+        dense_share: Share of them that come from dense search.
     """
 
     def __init__(self, names: Names, mentions: Lookups, dense: Dense, sparse: Sparse, *, count: int, dense_share: float) -> None:
@@ -122,13 +122,13 @@ class Candidates:
         return np.concatenate([nearest(score(part), self.count) for part in parts])
 
     def renew(self, epoch: int) -> None:
-        """Search anew by the encoder as it is, unless the candidates are of this epoch already."""
+        """Search again with the current encoder, unless the candidates are already those of this epoch."""
         if epoch != self.epoch:
             names, mentions = self._dense.of(self.names.texts), self._dense.of(self.mentions.texts)
             self.keep(merged(self._by_sparse, self._search(lambda part: mentions[part] @ names.T), self._n_sparse), epoch)
 
     def keep(self, rows: Ints, epoch: int) -> None:
-        """Take rows (q, k) of candidates as those of an epoch."""
+        """Set the rows (q, k) of the candidates of an epoch."""
         self.rows, self.epoch = rows, epoch
 
     def sparse_scores(self, mention: int) -> npt.NDArray[np.float32]:
@@ -137,7 +137,7 @@ class Candidates:
         return scores
 
     def right(self, mention: int) -> npt.NDArray[np.bool_]:
-        """Return which candidates (k,) of a mention share a concept with its gold."""
+        """Say which candidates (k,) of a mention share a concept with its gold."""
         gold = self.mentions.gold[mention]
         return np.array([not gold.isdisjoint(self.names.concepts[row]) for row in self.rows[mention].tolist()], dtype=np.bool_)
 
@@ -145,14 +145,14 @@ class Candidates:
 class NameAccuracy(BaseEvaluator):
     """Measure the per cent of mentions whose first name, or one of the first five, has a gold concept.
 
-    By both scores together, and by each alone; of a composite mention all parts must be right. Names with equal scores stand in random order and
-    count as their expectation.
+    It is measured with both scores together, and with each score alone. All parts of a composite mention must be right. Names with equal scores are
+    in random order, and the expected value counts.
 
     Args:
-        names: The dictionary, which holds the mentions of earlier parts too.
-        asked: What is looked up.
+        names: The dictionary, which also holds the mentions of earlier parts.
+        asked: The lookups.
         dense: Vectors of both.
-        sparse: Fit on the names that are trained with.
+        sparse: TF-IDF that was fitted on the names of the training.
         weight: Returns the weight of the sparse score.
     """
 
@@ -188,10 +188,10 @@ class NameAccuracy(BaseEvaluator):
 
 
 def chance_of_right(scores: npt.NDArray[np.float32], right: Ints, k: int) -> float:
-    """Return the chance that a right name is among the k highest scores, where equal ones (within TOLERANCE) stand in random order.
+    """Return the probability that a right name has one of the k highest scores, if equal scores (within TOLERANCE) are in random order.
 
     Args:
-        scores: (n,) of all names.
+        scores: (n,) scores of all names.
         right: Rows of the right names.
         k: Depth.
     """

@@ -1,4 +1,4 @@
-"""The loop: sentence-transformers' trainer with our batches and losses, held-out accuracy, and a log in names a second."""
+"""The training loop: sentence-transformers' trainer with our batches and losses, held-out accuracy, and a log with names per second."""
 
 from __future__ import annotations
 
@@ -34,33 +34,33 @@ Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
 LossFunction = Callable[..., torch.Tensor]
 Miner = Callable[[torch.Tensor, torch.Tensor], Any]
-Part = tuple[list[int], int]  # a micro-batch: rows of the batch, by length, and the longest one's tokens
-MIN_ROWS = 16  # names in a micro-batch before a longer name may begin the next
-CPU_TOKENS = 1024  # of a micro-batch on a CPU
-GPU_TOKENS = 16_384  # of a micro-batch on a GPU, where gradients are cached to save memory
-OBJECTIVE = "objective.safetensors"  # in a checkpoint: what the loss has learned beside the encoder
-ENCODED = {"cpu": 64, "cuda": 512}  # texts that are encoded at a time, to measure
+Part = tuple[list[int], int]  # a micro-batch: rows of the batch in the order of their lengths, and the number of tokens of the longest
+MIN_ROWS = 16  # names that a micro-batch has before a longer name may begin the next one
+CPU_TOKENS = 1024  # tokens of a micro-batch on a CPU
+GPU_TOKENS = 16_384  # tokens of a micro-batch on a GPU with cached gradients
+OBJECTIVE = "objective.safetensors"  # file of a checkpoint: weights of the loss, in addition to the encoder's
+ENCODED = {"cpu": 64, "cuda": 512}  # texts that are encoded at the same time when measuring
 
 
 def _on_cpu(storage: Any, location: str) -> Any:
     return storage if location.startswith("cpu:") else None
 
 
-# of several processes on a CPU each calls its device "cpu:0", which the trainer hands to torch.load with a checkpoint, which knows only "cpu"
+# with several processes on a CPU, the trainer passes the device name "cpu:0" to torch.load, which knows only "cpu"
 torch.serialization.register_package(5, lambda storage: None, _on_cpu)
 
 
 class NameCollator:
-    """Turn rows of pairs into the tokens of the names in them, each name once.
+    """Convert rows of pairs into the tokens of their distinct names.
 
     A row is {"anchor", "positive", "label"}. The result has "name_input_ids" and "name_attention_mask", both (n, longest), and "label" (n,):
-    the form in which the trainer hands a batch to a loss.
+    the form in which the trainer passes a batch to a loss.
 
     Args:
         tokenizer: The tokenizer of the encoder.
-        max_length: Tokens of a name at most.
-        augment: See `training.data.augment`; None leaves names as they are.
-        seed: Decides, with the pair, how a name is changed.
+        max_length: Greatest number of tokens of a name.
+        augment: See `training.data.augment`; None: names are not changed.
+        seed: Decides, together with the pair, how a name is changed.
     """
 
     valid_label_columns = ["label"]
@@ -79,13 +79,13 @@ class NameCollator:
 
 
 def features(tokenizer: Any, texts: list[str], max_length: int, label: torch.Tensor) -> dict[str, torch.Tensor]:
-    """Tokenise texts, in the form in which the trainer hands a batch to a loss.
+    """Tokenise texts, in the form in which the trainer passes a batch to a loss.
 
     Args:
         tokenizer: The tokenizer of the encoder.
         texts: (n,) texts.
-        max_length: Tokens of a text at most.
-        label: (n,) or (n, d), what the loss compares with.
+        max_length: Greatest number of tokens of a text.
+        label: (n,) or (n, d), values that the loss compares with.
 
     Returns:
         The tokens, with keys that begin with the name of a column, and "label".
@@ -95,13 +95,13 @@ def features(tokenizer: Any, texts: list[str], max_length: int, label: torch.Ten
 
 
 class TextCollator:
-    """Turn rows into the tokens of the texts in some columns, column after column, with a label.
+    """Convert rows into the tokens of the texts in some columns, column after column, with a label.
 
-    The result is that of `NameCollator`, with len(columns) x len(rows) texts.
+    The result has the form of `NameCollator`, with len(columns) x len(rows) texts.
 
     Args:
         tokenizer: The tokenizer of the encoder.
-        max_length: Tokens of a text at most.
+        max_length: Greatest number of tokens of a text.
         columns: Names of the columns that hold texts.
         label: Makes "label", of any shape, from rows.
     """
@@ -118,56 +118,56 @@ class TextCollator:
 
 
 class Objective(torch.nn.Module):
-    """Encode the texts of a batch, and take a loss over all of them. Subclasses define `measure`.
+    """Encode the texts of a batch, and compute a loss over all of them. Subclasses define `measure`.
 
-    On a CPU, texts are sorted by length and cut into micro-batches, so that little padding is computed. On a GPU they are one padded pass: many
-    small ones would wait for their kernels to be started. The loss sees all of them at once.
+    On a CPU, texts are sorted by length and divided into micro-batches, so that little padding is computed. On a GPU they are encoded in one padded
+    pass, because many small passes would spend their time starting kernels. The loss gets all texts together.
 
     Args:
         model: The encoder.
         batch_tokens: Tokens of a micro-batch, on any device; 0: CPU_TOKENS on a CPU, the whole batch on a GPU.
-        cache_gradients: Use GradCache. The texts are first encoded without a graph, and the loss gives the gradient of each vector. Then each
-            micro-batch is encoded again, with the same dropout, and takes its part of the gradient. The gradient is that of the whole
-            batch; the memory is that of one micro-batch; it takes about a fifth more time (measured here, and in the paper).
+        cache_gradients: Whether to use GradCache. The texts are first encoded without a graph, and the loss gives the gradient of each vector. Then
+            each micro-batch is encoded again, with the same dropout, and gets its part of the gradient. The gradient is that of the whole batch, and
+            the memory that of one micro-batch; it takes about a fifth more time (measured here, and in the paper).
 
     Source:
         GradCache: Gao et al., RepL4NLP 2021, section 3.
     """
 
-    output = "sentence_embedding"  # which of the model's outputs
+    output = "sentence_embedding"  # key of the model's output that is used
 
     def __init__(self, model: SentenceTransformer, batch_tokens: int, cache_gradients: bool = False) -> None:
         super().__init__()
         self.model = model
         self.batch_tokens = batch_tokens
         self.cache_gradients = cache_gradients
-        self.names = 0  # texts encoded so far, of all processes
+        self.names = 0  # number of texts encoded so far, by all processes
 
     def measure(self, vectors: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
         """Return the loss of a batch, and count its texts.
 
         Args:
             vectors: (n, d) in the order of the batch.
-            labels: What the collator calls "label".
+            labels: The "label" of the collator.
 
         Returns:
-            A scalar.
+            The loss, a scalar.
         """
         raise NotImplementedError
 
     def own_state(self) -> dict[str, torch.Tensor]:
-        """Return what a checkpoint holds of the loss beside the encoder, on the CPU; empty for nothing."""
+        """Return the loss's own weights for a checkpoint, on the CPU; empty if it has none."""
         return {}
 
     def load_own_state(self, state: dict[str, torch.Tensor]) -> None:
-        """Take what `own_state` gave, out of a checkpoint."""
+        """Load weights that `own_state` returned, from a checkpoint."""
 
     def forward(self, sentence_features: Iterable[dict[str, torch.Tensor]], labels: torch.Tensor) -> torch.Tensor:
         """Return the loss of a batch, a scalar.
 
         Args:
             sentence_features: One dictionary of the tokens of n texts.
-            labels: What the collator calls "label".
+            labels: The "label" of the collator.
         """
         (found,) = sentence_features
         ids, mask = found["input_ids"], found["attention_mask"]
@@ -196,13 +196,15 @@ class Objective(torch.nn.Module):
             ids, mask = ids[rows, :longest], mask[rows, :longest]
         found = self.model({"input_ids": ids, "attention_mask": mask})
         vectors: torch.Tensor = found[self.output]
-        if HEAD in found and self.output != HEAD:  # a gradient of zero: processes that train together wait for one of each weight
+        if (
+            HEAD in found and self.output != HEAD
+        ):  # gives the head a gradient of zero: processes that train together wait for a gradient of each weight
             vectors = vectors + 0 * found[HEAD].sum()
         return vectors
 
     def _cached(self, ids: torch.Tensor, mask: torch.Tensor, parts: list[Part], labels: torch.Tensor) -> torch.Tensor:
         kind = ids.device.type
-        # as around this call, also in the backward pass; weights that were cast without a graph must not be taken for those with one
+        # the autocast settings around this call, also for the backward pass; no cache, because weights cast without a graph must not be used with one
         precision = partial(torch.autocast, kind, dtype=torch.get_autocast_dtype(kind), enabled=torch.is_autocast_enabled(kind), cache_enabled=False)
         states, found = [], []
         for part in parts:
@@ -213,7 +215,7 @@ class Objective(torch.nn.Module):
         value = self.measure(vectors, labels)
         (gradient,) = torch.autograd.grad(value, vectors)  # (n, d)
         loss = value.detach().requires_grad_()
-        once = getattr(self.model, "no_sync", nullcontext)  # processes exchange gradients once, at the end
+        once = getattr(self.model, "no_sync", nullcontext)  # processes exchange gradients only once, at the end
 
         def replay(scale: torch.Tensor) -> None:
             for i, (part, state) in enumerate(zip(parts, states)):
@@ -227,7 +229,7 @@ class Objective(torch.nn.Module):
 
 
 def _back(parts: list[Part], device: torch.device) -> torch.Tensor:
-    """Return the row in the micro-batches of each row of the batch."""
+    """Return for each row of the batch its row in the concatenated micro-batches."""
     order = torch.tensor([row for rows, _ in parts for row in rows], device=device)
     back = torch.empty_like(order)
     back[order] = torch.arange(len(order), device=device)
@@ -235,7 +237,7 @@ def _back(parts: list[Part], device: torch.device) -> torch.Tensor:
 
 
 class SelfAlignment(Objective):
-    """The loss of self-alignment: gather the names of all processes, mine, and weigh.
+    """The objective of self-alignment: gather the names of all processes, mine pairs, and compute the loss.
 
     Args:
         model: The encoder.
@@ -258,18 +260,18 @@ class SelfAlignment(Objective):
         vectors, labels, scale = gather(vectors, labels)
         self.names += len(labels)
         loss = self.loss(vectors, labels, self.miner(vectors, labels))
-        return loss * scale - loss.detach() * (scale - 1)  # the gradient is scaled, the value that is logged is not
+        return loss * scale - loss.detach() * (scale - 1)  # scale the gradient, but not the logged value
 
 
 def labels_twice(rows: Sequence[dict[str, Any]]) -> torch.Tensor:
-    """Return the label of each row, for the texts of two columns: (2n,)."""
+    """Return the labels (2n,) of the texts in two columns of n rows."""
     return torch.tensor([int(row["label"]) for row in rows], dtype=torch.long).repeat(2)
 
 
 class TextsForNames(SelfAlignment):
-    """The loss of names against the texts of the batch: a name has the texts of its concept as positives, those of the others as negatives.
+    """The objective of names against texts: the positives of a name are the texts of its concept, its negatives the other texts of the batch.
 
-    A batch is n names and then their n texts. Names are no negatives of each other, nor are texts. The miner is not asked.
+    A batch is n names followed by their n texts. Names are not negatives of each other, and neither are texts. The miner is not used.
 
     Source:
         Remy et al., JAMIA 2024: the contrastive phase.
@@ -287,20 +289,20 @@ class TextsForNames(SelfAlignment):
 
 
 def by_length(device: torch.device) -> bool:
-    """Say whether texts are encoded in small batches of one length on this device: on a CPU, which computes padding as slowly as tokens."""
+    """Say whether this device encodes texts in small batches of similar length. A CPU does, because it computes padding as slowly as tokens."""
     return device.type != "cuda"
 
 
 def micro_batches(lengths: Sequence[int], batch_tokens: int, min_rows: int = MIN_ROWS) -> list[range]:
-    """Cut texts into micro-batches.
+    """Divide texts into micro-batches.
 
-    A micro-batch ends before it would have more than `batch_tokens` tokens with its padding; a single text may have more. It also ends where the
-    length grows and it has `min_rows` texts.
+    A micro-batch ends before it would have more than `batch_tokens` tokens, with padding; a single text may have more. It also ends before a longer
+    text if it has `min_rows` texts.
 
     Args:
-        lengths: Tokens of each text, in ascending order.
-        batch_tokens: Tokens of a micro-batch at most.
-        min_rows: Texts in a micro-batch before a longer text may begin the next.
+        lengths: Number of tokens of each text, in ascending order.
+        batch_tokens: Greatest number of tokens of a micro-batch.
+        min_rows: Number of texts that a micro-batch has before a longer text may begin the next one.
 
     Returns:
         Ranges of rows.
@@ -316,22 +318,22 @@ def micro_batches(lengths: Sequence[int], batch_tokens: int, min_rows: int = MIN
 
 
 def processes() -> int:
-    """Return how many processes train together."""
+    """Return the number of processes that train together."""
     return dist.get_world_size() if dist.is_available() and dist.is_initialized() else 1
 
 
 def shared(sampler: Any) -> Any:
-    """Return the sampler, or where several processes train together one that cuts each of its batches into a part for each."""
+    """Return the sampler. If several processes train together, return a sampler that divides each of its batches into one part per process."""
     return sampler if processes() == 1 else Parts(sampler, processes())
 
 
 class Parts:
-    """The batches of a sampler in equal parts, one after the other: accelerate gives each process the next.
+    """The batches of a sampler, divided into equal parts that follow each other. accelerate gives each process the next part.
 
-    So a step learns from the same batch, however many processes share it. Where the sampler knows labels, a label's rows stay together.
+    So a step learns from the same batch, independent of the number of processes. If the sampler has labels, the rows of a label are kept together.
 
     Args:
-        sampler: Of batches; it may have `labels`, of the data set's rows.
+        sampler: Sampler of batches; it may have `labels`, one for each row of the data set.
         count: Number of parts.
     """
 
@@ -351,17 +353,17 @@ class Parts:
 
     def __iter__(self) -> Iterator[list[int]]:
         for batch in self.sampler:
-            if len(batch) >= self.count:  # else a process would have none
+            if len(batch) >= self.count:  # with fewer rows, a process would have none
                 cuts = self.cuts(batch)
                 yield from (batch[a:b] for a, b in zip(cuts, cuts[1:]))
 
     def cuts(self, batch: Sequence[int]) -> list[int]:
-        """Return where the parts of a batch begin, and its end."""
+        """Return the starts of the parts of a batch, and the end of the batch."""
         n = len(batch)
         cuts = [n * part // self.count for part in range(self.count + 1)]
         if self.labels is not None:
             of = self.labels[np.asarray(batch)]
-            starts = np.flatnonzero(np.r_[True, of[1:] != of[:-1], True])  # where a label begins, and the end
+            starts = np.flatnonzero(np.r_[True, of[1:] != of[:-1], True])  # starts of labels, and the end
             nearest = [int(starts[np.abs(starts - cut).argmin()]) for cut in cuts]
             if all(a < b for a, b in zip(nearest, nearest[1:])):
                 return nearest
@@ -369,14 +371,14 @@ class Parts:
 
 
 def gather(vectors: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, float]:
-    """Gather the vectors of all processes, so that mining sees the whole batch.
+    """Gather the vectors of all processes, so that miners get the whole batch.
 
-    Gradients flow into this process's own vectors. DistributedDataParallel averages them over the processes, while the gradient of the loss
-    over the whole batch is their sum. So the loss has to be multiplied by a factor.
+    Gradients flow only into this process's own vectors. DistributedDataParallel averages them over the processes, but the gradient of the loss
+    over the whole batch is their sum. So the loss must be multiplied by a factor.
 
     Args:
-        vectors: (n, d) of this process.
-        labels: (n,) of this process.
+        vectors: (n, d) vectors of this process.
+        labels: (n,) labels of this process.
 
     Returns:
         Vectors and labels of all processes, and the factor.
@@ -400,7 +402,12 @@ def gather(vectors: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, t
 
 
 def mean_over_processes(loss: torch.Tensor, rows: int) -> torch.Tensor:
-    """Weigh the mean over this process's rows, so that the average over the processes is the mean over the rows of all."""
+    """Weight the mean over this process's rows, so that the average over the processes is the mean over all rows.
+
+    Args:
+        loss: Mean over the rows of this process, a scalar.
+        rows: Number of these rows.
+    """
     if processes() == 1:
         return loss
     every = torch.tensor(float(rows), device=loss.device)
@@ -427,14 +434,14 @@ class HeldOut(NamedTuple):
 
 
 def primary_split(data: HeldOut) -> str:
-    """Return the split whose accuracy decides: held-out synonyms, or unseen concepts where there are no such synonyms."""
+    """Return the split whose accuracy decides which checkpoint is best: held-out synonyms, or unseen concepts if there are no such synonyms."""
     return HELD_OUT if HELD_OUT in data.splits or not data.splits else data.splits[0]
 
 
 class HeldOutAccuracy(BaseEvaluator):
-    """Measure the per cent of held-out queries whose concept is nearest by exact search; ties count as their expectation.
+    """Measure the per cent of held-out queries whose concept is nearest by exact search. In a tie the expected value counts.
 
-    The dictionary is a sample, so the figures are higher than over the whole knowledge base: they compare steps, not systems.
+    The dictionary is a sample, so the figures are higher than with the whole knowledge base. They serve to compare steps, not systems.
     """
 
     def __init__(self, data: HeldOut) -> None:
@@ -452,12 +459,12 @@ class HeldOutAccuracy(BaseEvaluator):
         return of_the_first(found)
 
     def groups(self) -> dict[str, Bools]:
-        """Return name -> bool (q,): which queries are measured together."""
+        """Return name -> mask (q,) of queries that are measured together."""
         return {split: np.array([s == split for s in self.data.splits]) for split in sorted(set(self.data.splits))}
 
 
 def encode(model: SentenceTransformer, texts: list[str]) -> Floats2d:
-    """Encode texts; each process encodes its share, and all get the whole.
+    """Encode texts. Each process encodes a share of them, and all processes get all vectors.
 
     Returns:
         (n, d) in the order of the texts.
@@ -470,21 +477,21 @@ def encode(model: SentenceTransformer, texts: list[str]) -> Floats2d:
     parts: list[Any] = [None] * world
     dist.all_gather_object(parts, mine)
     vectors = np.empty((len(texts), parts[0].shape[-1]), dtype=np.float32)
-    for start, part in enumerate(parts[: len(texts)]):  # fewer texts than processes: the others have none
+    for start, part in enumerate(parts[: len(texts)]):  # if there are fewer texts than processes, the other parts are empty
         vectors[start::world] = part
     return vectors
 
 
 def together(model: Any) -> int:
-    """Return how many texts a model encodes at a time on its device."""
+    """Return the number of texts that a model encodes at the same time on its device."""
     device = getattr(model, "device", None)
     return ENCODED["cpu" if device is None or by_length(device) else "cuda"]
 
 
 def of_the_first(found: dict[str, float]) -> dict[str, float]:
-    """Return the first process's figures in all processes.
+    """Return the figures of the first process in all processes.
 
-    They may differ in the last digit; then one process would stop early while the others wait for it.
+    Figures may differ in the last digit between processes. Without this, one process could stop early while the others wait for it.
     """
     if processes() > 1:
         shared = [found]
@@ -494,12 +501,12 @@ def of_the_first(found: dict[str, float]) -> dict[str, float]:
 
 
 class Trainer(SentenceTransformerTrainer):
-    """The trainer with our batches. It stops where the loss is not finite, before that reaches the weights.
+    """The trainer with our batches. It stops if the loss is not finite, before the weights are changed.
 
     Args:
         batches: Makes the sampler of a data set.
         hooks: See `Hooks`.
-        mix: Makes one sampler of those of several data sets.
+        mix: Makes one sampler from the samplers of several data sets.
     """
 
     def __init__(self, *arguments: Any, batches: Callable[..., Any], hooks: Hooks, mix: Callable[..., Any] | None = None, **settings: Any) -> None:
@@ -508,21 +515,21 @@ class Trainer(SentenceTransformerTrainer):
         self.add_callback(hooks)  # type: ignore[attr-defined]
 
     def get_batch_sampler(self, dataset: Any, batch_size: int, drop_last: bool, *_: Any, seed: int = 0, **__: Any) -> Any:
-        """Make the sampler of one data set: its batches are of all processes together, and each process takes its part of one."""
+        """Make the sampler of one data set. A batch is that of all processes together, and each process takes its part."""
         self.hooks.sampler = shared(self.batches(dataset, batch_size, drop_last, seed=seed))
         return self.hooks.sampler
 
     def get_multi_dataset_batch_sampler(self, dataset: Any, batch_samplers: list[Any], *_: Any, seed: int | None = 0, **__: Any) -> Any:
-        """Make one sampler of those of several data sets."""
+        """Make one sampler from the samplers of several data sets."""
         assert self.mix is not None
         self.hooks.sampler = self.mix(dataset, batch_samplers, seed=seed)
         return self.hooks.sampler
 
     def save_model(self, *arguments: Any, **settings: Any) -> None:
-        """Save a checkpoint; every process waits until the first has written it.
+        """Save a checkpoint. All processes wait until the first one has written it.
 
-        Otherwise a process could look for the best checkpoint before it exists and skip loading it. The first process would then wait for ever at
-        the barrier that comes before loading.
+        Otherwise a process could look for the best checkpoint before it exists, and skip loading it. The first process would then wait for ever at
+        the barrier before loading.
         """
         super().save_model(*arguments, **settings)  # type: ignore[misc]
         state = self.loss.own_state() if isinstance(self.loss, Objective) else {}
@@ -530,13 +537,13 @@ class Trainer(SentenceTransformerTrainer):
             save_file(state, str(Path(arguments[0] if arguments else settings["output_dir"]) / OBJECTIVE))
         self.accelerator.wait_for_everyone()  # type: ignore[attr-defined]
 
-    def _load_best_model(self) -> None:  # where this fails, sentence-transformers' own method would keep the last weights
+    def _load_best_model(self) -> None:  # if this fails, it must raise: sentence-transformers' own method would keep the last weights
         best = self.state.best_model_checkpoint  # type: ignore[attr-defined]
         if best is not None:
             self._load_from_checkpoint(best)
 
     def _load_from_checkpoint(self, checkpoint_path: str) -> None:
-        """Load a checkpoint, of adapters too: sentence-transformers would look for the keys of a whole model."""
+        """Load a checkpoint, which may hold only adapters: sentence-transformers would look for the keys of a whole model."""
         if (path := Path(checkpoint_path) / OBJECTIVE).is_file():
             self.loss.load_own_state(load_file(str(path)))  # type: ignore[attr-defined]
         inner = transformer_of(self.model)
@@ -552,7 +559,7 @@ class Trainer(SentenceTransformerTrainer):
         """Train one step.
 
         Raises:
-            SapbertError: E515 for a loss that is not finite.
+            SapbertError: E515, if the loss is not finite.
         """
         loss: torch.Tensor = super().training_step(*arguments, **settings)  # type: ignore[misc]
         if not math.isfinite(float(loss)):
@@ -567,7 +574,7 @@ def last_good(folder: str | None) -> str:
 
 
 def last_checkpoint(folder: Path) -> str | None:
-    """Return the newest checkpoint that was written whole (its state is written last); None for none."""
+    """Return the newest complete checkpoint (its state is written last); None if there is none."""
     steps = sorted(
         (int(path.name.rpartition("-")[2]) for path in folder.glob("checkpoint-*") if (path / "trainer_state.json").is_file()), reverse=True
     )
@@ -582,7 +589,7 @@ def last_checkpoint(folder: Path) -> str | None:
 
 
 class Hooks(TrainerCallback):
-    """What the trainer does not do by itself.
+    """Additions to the trainer.
 
     Batches differ between epochs; the last step is evaluated and saved; a gradient that is not finite stops the training; gradients of a loss's own
     weights are cleared.
@@ -593,7 +600,7 @@ class Hooks(TrainerCallback):
         self.sampler: Any = None
 
     def on_epoch_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Tell the sampler its epoch."""
+        """Set the epoch of the sampler."""
         if self.sampler is not None:
             self.sampler.set_epoch(int(state.epoch + 1e-6))
 
@@ -603,14 +610,14 @@ class Hooks(TrainerCallback):
         Raises:
             SapbertError: E515.
         """
-        if args.fp16:  # its scaler meets infinite gradients, and leaves such steps out
+        if args.fp16:  # the scaler of fp16 detects infinite gradients and skips such steps
             return
         sums = [parameter.grad.sum() for parameter in model.parameters() if parameter.grad is not None]
         if sums and not math.isfinite(float(torch.stack(sums).sum())):
             raise fail("E515", loss="finite, but its gradient is not,", step=state.global_step + 1, checkpoint=last_good(args.output_dir))
 
     def on_optimizer_step(self, args: Any, state: Any, control: Any, optimizer: Any = None, **_: Any) -> None:
-        """Clear all gradients: the trainer clears those of the encoder, not those of weights that a loss learns."""
+        """Clear all gradients. The trainer clears only those of the encoder, not those of a loss's own weights."""
         optimizer.zero_grad()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
@@ -621,7 +628,7 @@ class Hooks(TrainerCallback):
 
 
 class Limit(TrainerCallback):
-    """Stop after the step in which a number of seconds is over, in all processes at the same step."""
+    """Stop after the step in which the time limit in seconds is reached, in all processes at the same step."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds, self.began = seconds, time.monotonic()
@@ -632,7 +639,7 @@ class Limit(TrainerCallback):
             self.began = time.monotonic()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Look at the clock of the first process."""
+        """Check the clock of the first process."""
         over = of_the_first({"over": float(time.monotonic() - self.began >= self.seconds)})
         if over["over"]:
             control.should_training_stop = control.should_save = True
@@ -641,8 +648,8 @@ class Limit(TrainerCallback):
 class Log(TrainerCallback):
     """Write a line of JSON for each log and each evaluation.
 
-    A line has step, epoch, loss, learning rate, names a second since the line before, seconds, and peak memory in MB. Names a second count
-    training steps alone, of all processes together. A resumed training continues the file after the lines up to its checkpoint.
+    A line has step, epoch, loss, learning rate, names per second since the previous line, seconds, and peak memory in MB. Names per second are over
+    training steps only, of all processes together. A resumed training keeps the lines up to its checkpoint and continues the file.
 
     Args:
         path: The file.
@@ -656,11 +663,11 @@ class Log(TrainerCallback):
         self.speed = 0.0
 
     def encoded(self) -> int:
-        """Return the names encoded so far."""
+        """Return the number of names encoded so far."""
         return sum(loss.names for loss in self.losses)
 
     def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Keep the lines up to the checkpoint that the training is resumed from."""
+        """Keep only the lines up to the checkpoint from which the training is resumed."""
         if not state.is_world_process_zero:
             return
         lines = self.path.read_text(encoding="utf-8").splitlines() if self.path.is_file() and state.global_step else []
@@ -692,7 +699,7 @@ class Log(TrainerCallback):
 
 
 def _step_of(line: str) -> float:
-    """Return the step of a line; infinity for a line that a kill cut short."""
+    """Return the step of a line; infinity for an incomplete line of a killed training."""
     try:
         return float(json.loads(line)["step"])
     except ValueError:
@@ -700,21 +707,21 @@ def _step_of(line: str) -> float:
 
 
 def peak_memory_mb() -> int:
-    """Return the peak memory of this process so far, in MB; of its GPU where one is used."""
+    """Return the peak memory of this process so far, in MB; that of its GPU if one is used."""
     if torch.cuda.is_available() and torch.cuda.is_initialized():
         return int(torch.cuda.max_memory_allocated() >> 20)
     return int(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10)
 
 
 class Progress(ProgressCallback):
-    """A progress bar with steps and time left, the loss and names a second, instead of a printed line for each log."""
+    """A progress bar with steps, remaining time, loss and names per second, instead of a printed line for each log."""
 
     def __init__(self, log: Log, metric: str | None = None) -> None:
         super().__init__()
         self.log, self.metric = log, metric
 
     def on_step_end(self, args: Any, state: Any, control: Any, **settings: Any) -> None:
-        """Show names a second."""
+        """Show names per second."""
         super().on_step_end(args, state, control, **settings)  # type: ignore[no-untyped-call]
         if self.training_bar is not None:
             self.training_bar.set_postfix_str(f"{self.log.speed:.0f} names/s", refresh=False)

@@ -1,4 +1,4 @@
-"""Weights of encoders, by name: read, compared, averaged."""
+"""Read, compare and average the weights of encoders."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def read_weights(name: str) -> Weights:
 
 
 def shape_difference(one: Weights, other: Weights) -> str | None:
-    """Return the first weight of `one` that `other` lacks or has in another shape; None for none."""
+    """Return the name of the first weight of `one` that `other` lacks or has in another shape; None if there is none."""
     return next((key for key in one if key not in other or one[key].shape != other[key].shape), None)
 
 
@@ -32,10 +32,10 @@ def average(models: Sequence[Weights], shares: Sequence[float]) -> Weights:
 
     Args:
         models: Weights of equal shapes.
-        shares: One for each model; they sum to 1.
+        shares: Share of each model; they sum to 1.
 
     Returns:
-        The sums. Where a weight is no floating-point number, that of the first model.
+        The sums. A weight that is not a floating-point number is taken from the first model.
     """
     made: Weights = {}
     for key, first in models[0].items():
