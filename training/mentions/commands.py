@@ -1,4 +1,4 @@
-"""The commands of this room: `python -m training recogniser …`. The modules are imported inside the functions, so that `--help` stays fast."""
+"""The commands `python -m training recogniser …`. Modules are imported inside the functions, so that `--help` is fast."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ recogniser_app = typer.Typer(help="Train the recogniser of mentions, `clinical_m
 
 Documents = Annotated[Path, typer.Argument(help="Folder of `recogniser documents`.")]
 Lexicon = Annotated[Path, typer.Argument(help="Folder of `recogniser lexicon`.")]
-RecipePath = Annotated[Path, typer.Argument(help="Such as training/configs/recogniser.cfg.")]
+RecipePath = Annotated[Path, typer.Argument(help="Recipe, such as training/configs/recogniser.cfg.")]
 Out = Annotated[Path, typer.Argument(help="Folder to write.")]
 Seed = Annotated[int, typer.Option(help="Seed of all random draws.")]
-MaxSteps = Annotated[int, typer.Option(help="Optimiser steps at most; -1: the recipe's epochs.")]
+MaxSteps = Annotated[int, typer.Option(help="Greatest number of optimiser steps; -1: the recipe's epochs.")]
 
 
 @recogniser_app.command("documents")
@@ -25,7 +25,7 @@ def documents(
     maccrobat: Annotated[Path, typer.Option(help="MACCROBAT2020: a folder of brat files, or its tar.gz.")] = Path("assets/corpora/maccrobat"),
     corpora: Annotated[str, typer.Option(help="Corpora, separated by commas; '': all.")] = "",
 ) -> None:
-    """Make spaCy documents of the corpora: train/, dev/ and test/ with `.spacy` files, which `spacy train` reads, too."""
+    """Make spaCy documents from the corpora: train/, dev/ and test/ with `.spacy` files, which `spacy train` can read, too."""
     from .documents import write_documents
     from .kinds import CORPORA
 
@@ -51,11 +51,11 @@ def pretrain(
     documents: Documents,
     lexicon: Lexicon,
     out: Out,
-    notes: Annotated[list[Path] | None, typer.Option(help="Further texts: gzipped JSON lines with 'transcription'; repeatable.")] = None,
+    notes: Annotated[list[Path] | None, typer.Option(help="Additional texts: gzipped JSON lines with 'transcription'; repeatable.")] = None,
     seed: Seed = 0,
     max_steps: MaxSteps = -1,
 ) -> None:
-    """Train the network to foretell words, on texts without annotation; `fit --start` goes on from it."""
+    """Train the network to predict words, on texts without annotation; `fit --start` continues from it."""
     from .pretrain import pretrain_recogniser
 
     pretrain_recogniser(recipe, documents, lexicon, notes or [], out, seed=seed, max_steps=max_steps, say=typer.echo)
@@ -69,9 +69,9 @@ def fit(
     out: Out,
     seed: Seed = 0,
     max_steps: MaxSteps = -1,
-    start: Annotated[Path | None, typer.Option(help="Folder of a recogniser to go on from.")] = None,
+    start: Annotated[Path | None, typer.Option(help="Folder of a recogniser to start from.")] = None,
 ) -> None:
-    """Train the recogniser; the dev part chooses the pass."""
+    """Train the recogniser, and keep the pass that is best on the dev part."""
     from .fit import fit_recogniser
 
     fit_recogniser(recipe, documents, lexicon, out, seed=seed, max_steps=max_steps, start=start, say=typer.echo)
@@ -81,7 +81,7 @@ def fit(
 def evaluate(
     model: Annotated[Path, typer.Argument(help="Folder of `recogniser fit`, such as spacy_sapbert/data/mentions.")],
     documents: Documents,
-    part: Annotated[str, typer.Option(help="dev, or test (once, at the end).")] = "dev",
+    part: Annotated[str, typer.Option(help="Part to measure on: dev, or test (only once, at the end).")] = "dev",
     out: Annotated[Path | None, typer.Option(help="JSON file for the figures.")] = None,
 ) -> None:
     """Measure a recogniser on MACCROBAT's dev or test part: exact spans and overlapping ones, by kind."""

@@ -1,4 +1,4 @@
-"""Corpora -> spaCy documents to train on: mentions as entities, and tokens of which a corpus says nothing as missing."""
+"""Make spaCy documents to train on from corpora. Mentions become entities; tokens for which a corpus has no annotation are missing values."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from ..corpora.brat import read_brat
 from ..errors import fail
 from .kinds import ALL, CORPORA, Annotated
 
-MEASURED = "maccrobat"  # the corpus that is split
+MEASURED = "maccrobat"  # the corpus that is split into parts and measured on
 ADDRESS = "https://github.com/Saieiei/NLP, folder MACCROBAT2020, commit f2b522984cc621d5c7e00fbce02ddeee2a5b8077 (CC BY 4.0)"
-FILES = {  # below the folder of assets; MACCROBAT is many files, and no asset
+FILES = {  # below the folder of assets; MACCROBAT has many files and is not an asset
     "bc5cdr": "corpora/bc5cdr/train.pubtator.txt.gz",
     "ncbi_disease": "corpora/ncbi_disease/train.pubtator.txt.gz",
     "gsc_plus": "corpora/gsc_plus/GSCplus_dev_gold.tsv",
@@ -32,16 +32,19 @@ FILES = {  # below the folder of assets; MACCROBAT is many files, and no asset
 
 
 def split_of(document: str) -> str:
-    """Return the part of a document, by the hash of its name: of 20 three are "test", two "dev", the others "train"."""
+    """Return the part of a document, chosen by the hash of its name: three of 20 are "test", two "dev", the others "train"."""
     place = zlib.crc32(document.encode()) % 20
     return "test" if place < 3 else "dev" if place < 5 else "train"
 
 
 def read_maccrobat(path: Path) -> Corpus:
-    """Read MACCROBAT: a folder of brat files, or its tar.gz, alone in a folder or by name.
+    """Read MACCROBAT.
+
+    Args:
+        path: A folder of brat files, a tar.gz of them, or a folder with the tar.gz.
 
     Raises:
-        SapbertError: E567, it is not there or damaged, and those of `read_brat`.
+        SapbertError: E567 (it is missing or damaged), and those of `read_brat`.
     """
     archives = [path] if path.is_file() else sorted(path.glob("*.tar.gz"))
     if not path.exists() or not (archives or any(path.rglob("*.ann"))):
@@ -55,7 +58,7 @@ def read_maccrobat(path: Path) -> Corpus:
             with tarfile.open(archives[0]) as archive:
                 archive.extractall(folder, filter="data")
         except (tarfile.TarError, OSError, EOFError, zlib.error) as error:
-            raise fail("E567", path=archives[0], layout="brat", why=f"it is no tar.gz that can be read ({type(error).__name__})") from error
+            raise fail("E567", path=archives[0], layout="brat", why=f"it is not a readable tar.gz ({type(error).__name__})") from error
         return read_brat(Path(folder))
 
 
@@ -71,26 +74,26 @@ def read(name: str, data: Path, maccrobat: Path) -> Corpus:
         SapbertError: E620 (no such corpus), and those of `read_corpus` and `read_maccrobat`.
     """
     if name not in CORPORA:
-        raise fail("E620", setting="corpora", value=name, why=f"it must be of {', '.join(CORPORA)}")
+        raise fail("E620", setting="corpora", value=name, why=f"it must be one of {', '.join(CORPORA)}")
     return read_maccrobat(maccrobat) if name == MEASURED else read_corpus(data / FILES[name])
 
 
 def make_documents(corpus: Corpus, annotated: Annotated, nlp: Language) -> tuple[dict[str, Doc], dict[str, int]]:
     """Make Docs with the mentions of the five kinds as `ents`.
 
-    Of mentions that overlap, the longest is kept; one in pieces goes from its first character to its last; one that begins or ends
-    within a token grows to the whole token. A token outside is "O" where the corpus annotates all five kinds, else missing.
+    Of overlapping mentions, the longest is kept. A mention in pieces goes from its first character to its last. A mention that begins or ends
+    within a token is extended to the whole token. A token outside mentions is "O" if the corpus annotates all five kinds, else a missing value.
 
     Args:
         corpus: The corpus.
-        annotated: How it annotates.
-        nlp: With the tokenizer.
+        annotated: How it is annotated.
+        nlp: A pipeline with the tokenizer.
 
     Returns:
         Document -> Doc, and counts of what was changed or left out.
 
     Raises:
-        SapbertError: E621, a type that `annotated` does not have.
+        SapbertError: E621 (a type that `annotated` does not have).
     """
     counts: Counter[str] = Counter()
     found: dict[str, Doc] = {}
@@ -122,7 +125,7 @@ def make_documents(corpus: Corpus, annotated: Annotated, nlp: Language) -> tuple
 
 
 def write_documents(data: Path, maccrobat: Path, out: Path, names: Iterable[str] = CORPORA) -> dict[str, Mapping[str, int]]:
-    """Write `train/CORPUS.spacy` of each corpus, `dev/maccrobat.spacy` and `test/maccrobat.spacy`.
+    """Write `train/CORPUS.spacy` for each corpus, and `dev/maccrobat.spacy` and `test/maccrobat.spacy`.
 
     Args:
         data: Folder of the assets.

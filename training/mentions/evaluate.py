@@ -24,16 +24,16 @@ def read_part(folder: Path, part: str) -> list[Doc]:
     """Read the Docs of a part.
 
     Raises:
-        SapbertError: E567, there are none.
+        SapbertError: E567 (there are none).
     """
     path = folder / part / f"{MEASURED}.spacy"
     if not path.is_file():
-        raise fail("E567", path=path, layout="docbin", why="there is no such file; make it by `python -m training recogniser documents`")
+        raise fail("E567", path=path, layout="docbin", why="there is no such file; make it with `python -m training recogniser documents`")
     return list(DocBin().from_disk(path).get_docs(spacy.blank("en").vocab))
 
 
 def measure(model: MentionModel, docs: Sequence[Doc]) -> dict[str, Any]:
-    """Return the figures of `score`, of each kind and of all."""
+    """Return the figures of `score` for each kind and for all kinds."""
     found = [[(m.start, m.end, m.kind) for m in mentions] for mentions in model.find(docs)]
     return score([mentions_of(doc) for doc in docs], found, KINDS)
 
@@ -49,13 +49,19 @@ def as_table(figures: dict[str, Any]) -> str:
 
 
 def write_figures(model: Path, folder: Path, part: str, out: Path | None) -> dict[str, Any]:
-    """Measure the recogniser of a folder, and write the figures as JSON, and as Markdown beside it.
+    """Measure the recogniser of a folder, and write the figures as JSON, and as Markdown next to it.
+
+    Args:
+        model: Folder of the recogniser.
+        folder: Folder of `write_documents`.
+        part: "dev" or "test".
+        out: The JSON file; None: nothing is written.
 
     Raises:
-        SapbertError: E620 (`part`), E567 (no documents), E040 (no recogniser).
+        SapbertError: E620 (`part`), E567 (no documents), E040 (not a recogniser).
     """
     if part not in PARTS:
-        raise fail("E620", setting="part", value=part, why=f"it must be of {', '.join(PARTS)}")
+        raise fail("E620", setting="part", value=part, why=f"it must be one of {', '.join(PARTS)}")
     docs = read_part(folder, part)
     figures = measure(MentionModel.from_disk(model), docs)
     if out is not None:

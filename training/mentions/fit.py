@@ -1,4 +1,4 @@
-"""Fit the recogniser: windows of all corpora, mixed; where a corpus says nothing, all tags are allowed."""
+"""Train the recogniser on mixed windows of all corpora. For tokens without annotation, all tags are allowed."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ class Example(NamedTuple):
     """A window to train on.
 
     Attributes:
-        texts: Its tokens.
-        names: What `in_names` says of them.
-        allowed: (t, tags) bool: the tags that each may have.
-        corpus: Place of its corpus in `CORPORA`.
+        texts: Its t tokens.
+        names: The result of `in_names` for these tokens.
+        allowed: (t, tags) bool: the tags that each token may have.
+        corpus: Position of its corpus in `CORPORA`.
     """
 
     texts: list[str]
@@ -46,12 +46,12 @@ class Example(NamedTuple):
 
 
 def allowed_tags(doc: Doc, complete: Iterable[str]) -> npt.NDArray[np.bool_]:
-    """Return which tags each token may have (t, tags).
+    """Return the tags that each token may have, bool (t, tags).
 
-    A token of a mention has its tag. Another one has "O", or any tag of a kind that the corpus does not annotate completely.
+    A token of a mention may have only its tag. Another token may have "O", or any tag of a kind that the corpus does not annotate completely.
 
     Args:
-        doc: With the mentions as `ents`.
+        doc: A Doc with the mentions as `ents`.
         complete: Kinds of which every mention is annotated.
     """
     known = set(complete)
@@ -84,7 +84,7 @@ def make_examples(folder: Path, lexicon: Phrases) -> dict[str, list[Example]]:
 
 
 def _mend_edges(allowed: npt.NDArray[np.bool_]) -> None:
-    """Give a mention that the window's edge cuts tags that may stand there: it ends, or begins, in the window."""
+    """Correct the tags of a mention that is cut by the edge of the window, so that it begins or ends inside the window."""
     for at, before, after in ((0, "I", "B"), (0, "L", "U"), (-1, "I", "L"), (-1, "B", "U")):
         for kind in KINDS:
             tag = TAGS.index(f"{before}-{kind}")
@@ -93,7 +93,13 @@ def _mend_edges(allowed: npt.NDArray[np.bool_]) -> None:
 
 
 def change_case(example: Example, chance: np.random.Generator, share: float) -> Example:
-    """Return the example in lower case or in capitals, or, mostly, as it is."""
+    """Change the case of an example at random.
+
+    Args:
+        example: The example.
+        chance: Source of random numbers.
+        share: Probability of a change; lower case and capitals are equally likely.
+    """
     drawn = chance.random()
     if drawn >= share:
         return example
@@ -101,7 +107,7 @@ def change_case(example: Example, chance: np.random.Generator, share: float) -> 
 
 
 def batches(examples: Sequence[Example], tokens: int, chance: np.random.Generator) -> list[list[Example]]:
-    """Shuffle examples into batches of like lengths and about so many tokens."""
+    """Shuffle examples into batches of similar lengths with about `tokens` tokens each."""
     order = chance.permutation(len(examples))
     order = order[np.argsort([len(examples[i].texts) // 16 for i in order], kind="stable")]
     found: list[list[Example]] = [[]]
@@ -125,7 +131,7 @@ def tensors(some: Sequence[Example], encode: Encode) -> tuple[Batch, torch.Tenso
 
 
 class NetworkSettings(BaseModel):
-    """Sizes of `MentionNetwork`; see there."""
+    """Sizes of the network, see `MentionNetwork`."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -140,14 +146,14 @@ class Settings(BaseModel):
 
     Attributes:
         epochs: Passes over MACCROBAT.
-        others: Share of the other corpora that each pass has.
-        tokens: Of a batch.
-        learning_rate: At its highest.
+        others: Share of the other corpora that is used in each pass.
+        tokens: Number of tokens in a batch.
+        learning_rate: Highest learning rate.
         case: Share of the windows whose case is changed.
-        without_names: Share of the batches that are given no names of the lexicon, so that a name in no dictionary is found.
-        seed: Of all draws.
-        seconds: At most so long, whatever the epochs; 0: no limit, and the same result whenever it is run.
-        max_steps: At most so many steps; -1: no limit.
+        without_names: Share of the batches that get no names of the lexicon, so that names that are in no dictionary are found, too.
+        seed: Seed of all random choices.
+        seconds: Time limit in seconds; 0: no limit, and the result is reproducible.
+        max_steps: Greatest number of steps; -1: no limit.
         network: Settings of `MentionNetwork`.
     """
 
@@ -166,10 +172,16 @@ class Settings(BaseModel):
 
 
 def read_settings(path: Path, *, seed: int = 0, max_steps: int = -1, section: str = "training") -> Settings:
-    """Read a recipe: a section of how to train, and `network`.
+    """Read a recipe: a section with the settings of the training, and `network`.
+
+    Args:
+        path: The recipe.
+        seed: Seed of all random choices.
+        max_steps: Greatest number of steps; -1: no limit.
+        section: Name of the section of the training.
 
     Raises:
-        SapbertError: E620, it cannot be read, or a setting is wrong.
+        SapbertError: E620 (it cannot be read, or a setting is wrong).
     """
     try:
         config = Config().from_disk(path)
@@ -192,20 +204,20 @@ def fit_recogniser(
     start: Path | None = None,
     say: Callable[[str], None] = print,
 ) -> None:
-    """Train a recogniser by a recipe, and write its folder.
+    """Train a recogniser with a recipe, and write its folder.
 
     Args:
         recipe: File of settings.
         documents: Folder of `write_documents`.
         lexicon: Folder of `write_lexicon`.
         out: Folder to write.
-        seed: Of all draws.
-        max_steps: Steps at most; -1: no limit.
-        start: Folder of a recogniser to go on from, of the same sizes.
-        say: Takes a line about each pass.
+        seed: Seed of all random choices.
+        max_steps: Greatest number of steps; -1: no limit.
+        start: Folder of a recogniser to start from, with a network of the same sizes.
+        say: Called with a line about each pass.
 
     Raises:
-        SapbertError: E620 (a setting), E567 (no documents), E030 (no lexicon), E040 (no recogniser in `start`).
+        SapbertError: E620 (a setting), E567 (no documents), E030 (no lexicon), E040 (`start` is not a recogniser).
     """
     settings = read_settings(recipe, seed=seed, max_steps=max_steps)
     names = Phrases.from_disk(lexicon)
@@ -234,14 +246,14 @@ def fit(
     """Train a network, and return the running mean of its weights after the best pass.
 
     Args:
-        folder: With `train/*.spacy`.
-        lexicon: Names.
-        encode: Vectors of words.
-        measure: F1 on the dev part; chooses the pass.
-        settings: See there.
-        say: Takes a line about each pass.
-        keep_best: Is given the network after each pass that is better than all before.
-        start: Weights to go on from; None: random ones.
+        folder: Folder with `train/*.spacy`.
+        lexicon: The lexicon.
+        encode: Returns the vectors of words.
+        measure: Returns F1 on the dev part, which chooses the best pass.
+        settings: See `Settings`.
+        say: Called with a line about each pass.
+        keep_best: Called with the network after each pass that is better than all before.
+        start: Weights to start from; None: random weights.
     """
     torch.manual_seed(settings.seed)
     chance = np.random.default_rng([settings.seed, 6])

@@ -1,11 +1,11 @@
-"""What each corpus annotates, as the five kinds of mention, and what its silence means."""
+"""The kinds of mentions that each corpus annotates, as the five kinds, and the meaning of tokens without annotation."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import NamedTuple
 
-# MACCROBAT's 41 types: those of the five kinds; the others are no mentions of concepts that a linker looks for
+# MACCROBAT's 41 types and their kinds; types without a kind are not mentions of concepts that a linker looks for
 MACCROBAT = {
     "Sign_symptom": "problem",
     "Disease_disorder": "problem",
@@ -26,11 +26,11 @@ MACCROBAT = {
 
 
 class Annotated(NamedTuple):
-    """How a corpus annotates.
+    """How a corpus is annotated.
 
     Attributes:
         kinds: Its types -> one of the five kinds, "" for none; None: all of its mentions are problems.
-        complete: Kinds of which it annotates every mention: outside its mentions there are none. Of other kinds its silence says nothing.
+        complete: Kinds of which every mention is annotated. Tokens without annotation may still be mentions of other kinds.
     """
 
     kinds: Mapping[str, str] | None
@@ -38,11 +38,11 @@ class Annotated(NamedTuple):
 
 
 ALL = frozenset({"problem", "drug", "test", "treatment", "anatomy"})
-# the first one's way of annotating is that of the trained recogniser
+# the trained recogniser marks mentions in the way of the first corpus
 CORPORA = {
     "maccrobat": Annotated(MACCROBAT, ALL),
     "bc5cdr": Annotated({"Disease": "problem", "Chemical": "drug"}, frozenset({"problem", "drug"})),
     "ncbi_disease": Annotated(None, frozenset({"problem"})),
-    "gsc_plus": Annotated(None, frozenset()),  # phenotypes only: diseases are left out
-    "labeledin": Annotated(None, frozenset()),  # indications only: contraindications and side effects are left out
+    "gsc_plus": Annotated(None, frozenset()),  # only phenotypes: diseases are not annotated
+    "labeledin": Annotated(None, frozenset()),  # only indications: contraindications and side effects are not annotated
 }

@@ -1,4 +1,4 @@
-"""Names of ontologies and drugs -> the recogniser's lexicon: hashes with semantic groups, from which no name can be read."""
+"""Make the recogniser's lexicon from names of ontologies and drugs: hashes with semantic groups, from which the names cannot be recovered."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from spacy_sapbert.readers.text import lines
 
 from ..errors import fail
 
-# of RxNorm's rows: substances; clinical drugs (T200), packs and strengths are no names that a text has
+# semantic types of the rows of RxNorm that are used: substances. Texts do not use the names of clinical drugs (T200), packs and strengths
 SUBSTANCES = ("T109", "T116", "T121", "T125", "T127", "T129", "T131", "T195")
 CLINICAL_DRUG = "T200"
 
 
 def drug_names(path: Path) -> Iterator[str]:
-    """Yield the names of drugs of a CSV: DrugBank's vocabulary (`Common name`, `Synonyms`) or RxNorm (`Preferred Label`, `Semantic Types`).
+    """Yield the names of drugs in a CSV: DrugBank's vocabulary (`Common name`, `Synonyms`) or RxNorm (`Preferred Label`, `Semantic Types`).
 
     Raises:
-        SapbertError: E560, it is neither.
+        SapbertError: E560 (it is neither).
     """
     reader = csv.DictReader(io.StringIO("\n".join(line for _, line in lines(path))))
     columns = set(reader.fieldnames or ())
@@ -43,26 +43,26 @@ def drug_names(path: Path) -> Iterator[str]:
             "E560",
             path=path,
             line=1,
-            expected="a head with `Common name` and `Synonyms` (DrugBank), or `Preferred Label` and `Semantic Types` (RxNorm)",
+            expected="a header with `Common name` and `Synonyms` (DrugBank), or `Preferred Label` and `Semantic Types` (RxNorm)",
             shape=f"{len(columns)} columns",
         )
 
 
 def names_of(kb: KnowledgeBase) -> Iterator[tuple[str, str]]:
-    """Yield the names of a knowledge base with the semantic group of each one's first concept, "OTHER" for one without a type."""
+    """Yield the names of a knowledge base with the semantic group of their first concept; "OTHER" if it has no known type."""
     known = semantic_types.load()
     for one in kb.matchable_names():
         yield one.name, known[one.tui].group if one.tui in known else "OTHER"
 
 
 def write_lexicon(kb: Path, drugs: Iterable[Path], out: Path) -> dict[str, int]:
-    """Write the lexicon of a knowledge base and of lists of drugs, which go first.
+    """Write the lexicon of a knowledge base and of lists of drugs. The lists come first.
 
     Returns:
-        Names of each semantic group.
+        Semantic group -> number of names.
 
     Raises:
-        SapbertError: E404 (a list is missing), E560 (no list of drugs), and those of `KnowledgeBase`.
+        SapbertError: E567 (a list is missing), E560 (not a list of drugs), and those of `KnowledgeBase`.
     """
 
     def named() -> Iterator[tuple[str, str]]:
@@ -79,5 +79,5 @@ def write_lexicon(kb: Path, drugs: Iterable[Path], out: Path) -> dict[str, int]:
 
 
 def counts(lexicon: Phrases) -> dict[str, int]:
-    """Return the names of each group."""
+    """Return group -> number of names."""
     return {name: int((lexicon.labels == place).sum()) for place, name in enumerate(lexicon.names)}

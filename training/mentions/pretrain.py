@@ -1,4 +1,4 @@
-"""Train the recogniser's network to foretell words, on texts without annotation, before it is fitted to mentions."""
+"""Train the recogniser's network to predict words, on texts without annotation, before it is trained on mentions."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from ..senses.contexts import read_notes
 from .fit import Encode, Example, Settings, batches, change_case, read_settings, tensors
 from .kinds import CORPORA
 
-_OUTPUT = 96  # width of the vectors of words to foretell
-_SELDOM = 2  # words that are rarer are not foretold
+_OUTPUT = 96  # width of the vectors of the words to predict
+_MIN_COUNT = 2  # words with fewer occurrences are not predicted
 
 
 class Foreteller(nn.Module):
-    """A network's states -> the next word, and the one before, among those of the batch.
+    """Predict the next and the previous word from a network's states, among the words of the batch.
 
     Args:
-        words: How many words it knows.
-        hidden: Of the network's LSTM, in each direction.
+        words: Number of words that it knows.
+        hidden: Width of the network's LSTM in each direction.
 
     Source: Peters et al., NAACL 2018 (two language models, one in each direction); Sachan et al., MLHC 2018 (as a start for a recogniser).
     """
@@ -47,11 +47,11 @@ class Foreteller(nn.Module):
         nn.init.zeros_(self.bias.weight)
 
     def forward(self, states: torch.Tensor, words: torch.Tensor) -> torch.Tensor:
-        """Return the mean cross-entropy.
+        """Return the mean cross-entropy, a scalar.
 
         Args:
-            states: (n, t, 2 * hidden) of the LSTM.
-            words: (n, t) the words' numbers; -1 is not foretold.
+            states: (n, t, 2 * hidden) states of the LSTM.
+            words: (n, t) numbers of the words; -1: the word is not predicted.
         """
         forward, backward = states.chunk(2, dim=2)
         asked = torch.cat([self.after(forward[:, :-1]).flatten(0, 1), self.before(backward[:, 1:]).flatten(0, 1)])
@@ -65,12 +65,12 @@ def texts_of(documents: Path, notes: Sequence[Path]) -> Iterator[Doc]:
     """Yield Docs of the train parts of a folder of `.spacy` files, and of notes, JSON lines with `transcription`.
 
     Raises:
-        SapbertError: E567, there are no documents; E547, a file holds no notes.
+        SapbertError: E567 (there are no documents), E547 (a file holds no notes).
     """
     nlp = spacy.blank("en")
     paths = sorted((documents / "train").glob("*.spacy"))
     if not paths:
-        raise fail("E567", path=documents / "train", layout="docbin", why="there is none; make them by `python -m training recogniser documents`")
+        raise fail("E567", path=documents / "train", layout="docbin", why="there is none; make them with `python -m training recogniser documents`")
     for path in paths:
         yield from DocBin().from_disk(path).get_docs(nlp.vocab)
     for path in notes:
@@ -88,24 +88,24 @@ def pretrain_recogniser(
     max_steps: int = -1,
     say: Callable[[str], None] = print,
 ) -> None:
-    """Train a network to foretell words, and write the folder of a recogniser for `fit_recogniser` to start from.
+    """Train a network to predict words, and write the folder of a recogniser from which `fit_recogniser` can start.
 
     Args:
-        recipe: File of settings; of `pretraining` the epochs, tokens and learning rate.
+        recipe: File of settings; its section `pretraining` has epochs, tokens and learning rate.
         documents: Folder of `write_documents`; its train parts are read.
         lexicon: Folder of `write_lexicon`.
         notes: Files of JSON lines with `transcription`.
         out: Folder to write.
-        seed: Of all draws.
-        max_steps: Steps at most; -1: no limit.
-        say: Takes a line about each pass.
+        seed: Seed of all random choices.
+        max_steps: Greatest number of steps; -1: no limit.
+        say: Called with a line about each pass.
 
     Raises:
         SapbertError: E620 (a setting), E567 (no documents), E547 (no notes), E030 (no lexicon).
     """
     settings = read_settings(recipe, seed=seed, max_steps=max_steps, section="pretraining")
     if settings.network.layers != 1:
-        raise fail("E620", setting="network.layers", value=settings.network.layers, why="a second layer would see the word that is to be foretold")
+        raise fail("E620", setting="network.layers", value=settings.network.layers, why="a second layer would see the word that is to be predicted")
     names = Phrases.from_disk(lexicon)
     torch.manual_seed(settings.seed)
     made = MentionModel(MentionNetwork(corpora=len(CORPORA), **settings.network.model_dump()), names)
@@ -121,21 +121,21 @@ def pretrain(
     say: Callable[[str], None] = print,
     keep: Callable[[], None] = lambda: None,
 ) -> None:
-    """Train a network of one layer to foretell each word from those before it, and from those behind it.
+    """Train a network of one layer to predict each word from the words before it, and from the words after it.
 
     Args:
-        network: It is changed.
+        network: The network; it is changed.
         docs: Texts.
-        lexicon: Names.
-        encode: Vectors of words.
-        settings: See there.
-        say: Takes a line about each pass.
+        lexicon: The lexicon.
+        encode: Returns the vectors of words.
+        settings: See `Settings`.
+        say: Called with a line about each pass.
         keep: Called after each pass.
     """
     chance = np.random.default_rng([settings.seed, 7])
     words, names = [words_of(doc) for doc in docs], [in_names(doc, lexicon) for doc in docs]
     times = Counter(word.lower() for text in words for word in text)
-    numbers = {word: number for number, word in enumerate(sorted(word for word, count in times.items() if count >= _SELDOM))}
+    numbers = {word: number for number, word in enumerate(sorted(word for word, count in times.items() if count >= _MIN_COUNT))}
     unknown = np.ones((1, len(TAGS)), dtype=bool)
     examples = [Example(words[doc][start:end], names[doc][start:end], unknown, 0) for doc, start, end in windows(words, WINDOW)]
     head = Foreteller(len(numbers), network.lstm.hidden_size)

@@ -1,4 +1,4 @@
-"""Count what a recogniser finds: by exact span and by overlap, for each kind and together."""
+"""Score the mentions that a recogniser finds: by exact span and by overlap, for each kind and for all kinds."""
 
 from __future__ import annotations
 
@@ -7,25 +7,27 @@ from typing import Any
 
 from spacy.tokens import Doc
 
-Mention = tuple[int, int, str]  # first token, behind the last, kind
+Mention = tuple[int, int, str]  # first token, one past the last token, kind
 
 
 def score(gold: Sequence[Sequence[Mention]], found: Sequence[Sequence[Mention]], kinds: Iterable[str]) -> dict[str, dict[str, Any]]:
-    """Return precision, recall and F1 of each kind, of "all", and of "any kind": the same, whatever kind was given.
+    """Return precision, recall and F1 in per cent for each kind, for "all", and for "any kind", which ignores the kinds.
 
-    Exact: the same tokens and kind. Overlapping: a mention found is right if it shares a token with a gold mention of its kind, and a gold
-    mention is found if a mention of its kind shares a token with it.
+    Exact: the same tokens and kind. Overlapping: a found mention is right if it shares a token with a gold mention of its kind, and a gold
+    mention is found if a found mention of its kind shares a token with it.
 
     Args:
         gold: The gold mentions of each document.
-        found: Those found.
+        found: The found mentions of each document.
         kinds: Kinds to show.
     """
     kinds = list(kinds)
     counts = {kind: _count(gold, found, {kind}) for kind in kinds}
     counts["all"] = {name: sum(counts[kind][name] for kind in kinds) for name in counts[kinds[0]]}
-    alike_gold, alike_found = ([[(start, end, "") for start, end, kind in some if kind in kinds] for some in side] for side in (gold, found))
-    counts["any kind"] = _count(alike_gold, alike_found, {""})
+    gold_without_kind, found_without_kind = (
+        [[(start, end, "") for start, end, kind in some if kind in kinds] for some in side] for side in (gold, found)
+    )
+    counts["any kind"] = _count(gold_without_kind, found_without_kind, {""})
     return {
         kind: {
             "gold": row["gold"],
@@ -45,17 +47,17 @@ def _count(gold: Sequence[Sequence[Mention]], found: Sequence[Sequence[Mention]]
         row["gold"] += len(mine)
         row["found"] += len(theirs)
         row["exact"] += sum(mention in exact for mention in theirs)
-        row["found_right"] += sum(any(_meet(a, b) for b in mine) for a in theirs)
-        row["gold_right"] += sum(any(_meet(a, b) for b in theirs) for a in mine)
+        row["found_right"] += sum(any(_overlap(a, b) for b in mine) for a in theirs)
+        row["gold_right"] += sum(any(_overlap(a, b) for b in theirs) for a in mine)
     return row
 
 
 def mentions_of(doc: Doc) -> list[Mention]:
-    """Return the entities of a Doc."""
+    """Return the entities of a Doc as mentions."""
     return [(span.start, span.end, span.label_) for span in doc.ents]
 
 
-def _meet(one: Mention, other: Mention) -> bool:
+def _overlap(one: Mention, other: Mention) -> bool:
     return one[0] < other[1] and other[0] < one[1]
 
 
