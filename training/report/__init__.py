@@ -1,1 +1,1 @@
-"""Figures and tables as one HTML page."""
+"""Write figures and tables as one HTML page."""

@@ -22,7 +22,7 @@ def report(
 def projection(
     before: Annotated[str, typer.Option(help="Folder of the encoder before training; empty: the untrained base; shipped: the default encoder.")] = "",
     after: Annotated[
-        str, typer.Option(help="Folder of the trained encoder; its recipe.cfg says how batches are drawn and mined.")
+        str, typer.Option(help="Folder of the trained encoder; batches are drawn and mined as in its recipe.cfg.")
     ] = "artifacts/encoder",
     kb: Annotated[Path, typer.Option(help="Folder of the knowledge base whose names are drawn.")] = Path("artifacts/kb"),
     pairs: Annotated[Path, typer.Option(help="Folder that `python -m training pairs` wrote.")] = Path("artifacts/pairs"),
@@ -30,7 +30,7 @@ def projection(
     gpu_id: Annotated[int, typer.Option(help="Number of the GPU that encodes; -1: the CPU.")] = -1,
     out: Annotated[Path, typer.Option(help="JSON file for the results.")] = Path("metrics/projection.json"),
 ) -> None:
-    """Place names in the plane and measure cosines in a batch, before and after training."""
+    """Project names into the plane and measure cosines in a batch, before and after training."""
     from ..paths import named
     from .projection import project_and_write
 

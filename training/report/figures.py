@@ -1,7 +1,7 @@
-"""Draw figures with matplotlib as inline SVG, whose text stays text.
+"""Draw figures with matplotlib as inline SVG, in which text is kept as text.
 
-They are readable on a phone, on paper, and on a light and a dark page. Nothing is read or written here. Every picture also says in words what it
-shows, from the same numbers as its marks.
+They are readable on a phone, on paper, and on a light and a dark page. This module reads and writes no files. Every picture also has a description
+in words, from the same numbers as its marks.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
-# Okabe and Ito's colours (2008), told apart by the colour-blind; of them those that stand out from white and from a dark page alike
+# Okabe and Ito's colours (2008), which colour-blind readers can distinguish; those of them that have contrast to a white and to a dark page
 BLUE, VERMILION, GREEN, PURPLE, GREY = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#767676"
-INK = "#000000"  # becomes the page's own text colour
+INK = "#000000"  # replaced by the page's text colour
 SHAPES = ("o", "s", "^")
-BESIDE = ((4, 3), (4, -10), (-11, 3), (-11, -10))  # points, of a number beside its mark
-WIDTH = 3.5  # inches: a phone's, so that text is as large there as the page's; a wide screen enlarges it
-STYLE: Any = {  # matplotlib types its keys one by one
+BESIDE = ((4, 3), (4, -10), (-11, 3), (-11, -10))  # possible offsets of a number from its mark, in points
+WIDTH = 3.5  # inches, the width of a phone, so that text there is as large as that of the page; a wide screen enlarges it
+STYLE: Any = {  # matplotlib's type lists every key
     "svg.fonttype": "none",
     "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],  # comes with matplotlib and is wider than what browsers take, so nothing is cut there
+    "font.sans-serif": ["DejaVu Sans"],  # comes with matplotlib and is wider than the fonts of browsers, so that no text is cut there
     "font.size": 8.5,
     "axes.labelsize": 8.5,
     "xtick.labelsize": 8,
@@ -47,7 +47,7 @@ STYLE: Any = {  # matplotlib types its keys one by one
     "figure.constrained_layout.h_pad": 0.05,
     "figure.constrained_layout.w_pad": 0.05,
 }
-LABEL = 38  # characters above a row of marks; the figure beside them has room for ten more
+LABEL = 38  # characters of the label above a row of marks; next to it is space for a figure of ten more
 
 
 class Picture(NamedTuple):
@@ -56,8 +56,8 @@ class Picture(NamedTuple):
     Attributes:
         name: Unique on a page; letters, digits and hyphens.
         title: A short title.
-        words: What the figure shows, for readers who do not see it.
-        figure: The figure of matplotlib.
+        words: What the figure shows, for readers who cannot see it.
+        figure: The matplotlib figure.
     """
 
     name: str
@@ -130,14 +130,14 @@ class Curve(NamedTuple):
 
 
 def inline(svg: str, name: str, title: str) -> Markup:
-    """Turn matplotlib's SVG into an element of an HTML page.
+    """Convert matplotlib's SVG into an element of an HTML page.
 
-    The prologue, metadata and style element are removed, since rules of a style element hold for the whole page. Style attributes become
-    presentation attributes, which the page's own rules override. Black becomes currentColor. Ids are kept where something refers to them, with
-    `name` before them, so that two pictures of a page have no id in common.
+    The prologue, metadata and style element are removed, because rules of a style element would apply to the whole page. Style attributes become
+    presentation attributes, which the page's rules override. Black becomes currentColor. Ids are kept only if something refers to them, with
+    `name` as a prefix, so that two pictures of a page have no id in common.
 
     Args:
-        svg: What matplotlib wrote.
+        svg: The SVG of matplotlib.
         name: Name of the picture, unique on the page.
         title: Title of the picture, for screen readers.
     """
@@ -155,7 +155,7 @@ def inline(svg: str, name: str, title: str) -> Markup:
         style = attributes.pop("style", "")
         for declaration in style.split(";"):
             key, _, value = (part.strip() for part in declaration.partition(":"))
-            if key == "font":  # "[bold] 8.5px 'DejaVu Sans'" of older releases; the family is the page's
+            if key == "font":  # "[bold] 8.5px 'DejaVu Sans'" in older releases; the font family is the page's
                 size = re.search(r"([\d.]+)px", value)
                 attributes.update(
                     {"font-size": size.group(1)} if size else {}, **({"font-weight": "bold"} if re.search(r"\b(bold|700)\b", value) else {})
@@ -191,7 +191,7 @@ def systems(name: str, title: str, rows: Sequence[SystemRow], xlabel: str, line:
         title: Title of the picture.
         rows: The systems, at least one.
         xlabel: Label of the axis, with its unit.
-        line: Place and label of a dashed line, such as a published figure; None for no line.
+        line: Position and label of a dashed line, such as a published figure; None: no line.
     """
     figure, axes = _rows(len(rows), extra=0.18 if line else 0.0)
     ends = [value for row in rows for value in (row.value, row.low, row.high) if value is not None] + ([line[0]] if line else [])
@@ -273,7 +273,7 @@ def _rows(count: int, extra: float) -> tuple[Figure, Axes]:
 
 
 def _strips(count: int) -> tuple[list[float], list[float]]:
-    """Return the lower and upper ends of the rows of marks: lines between them do not cross the text above the marks."""
+    """Return the lower and upper ends of the rows of marks. Lines between these ends do not cross the text above the marks."""
     return [-place - 0.26 for place in range(count)], [-place + 0.16 for place in range(count)]
 
 
@@ -291,7 +291,7 @@ def _interval(value: float, low: float | None, high: float | None) -> str:
 
 
 def _range(axes: Axes, values: Sequence[float], rows: int) -> tuple[float, float]:
-    """Set the x axis to round numbers around the values, and draw its grid in each row of marks; return both ends."""
+    """Set the x axis to round numbers around the values, draw its grid in each row of marks, and return both ends of the axis."""
     low, high = min(values), max(values)
     room = max(2.0, 0.08 * (high - low))
     ticks = MaxNLocator(nbins=6, steps=[1, 2, 5, 10]).tick_values(low - room, high + room)
@@ -334,10 +334,10 @@ def reliability(name: str, title: str, bins: Sequence[Any], n: int, ece: float) 
     for axes in (upper, lower):
         axes.grid(color=INK, alpha=0.12, linewidth=0.6)
         axes.set_axisbelow(True)
-    said = "; ".join(f"stated {one.confidence:.2f}, right {one.accuracy:.2f} ({one.n:,})" for one in full)
+    shown = "; ".join(f"stated {one.confidence:.2f}, right {one.accuracy:.2f} ({one.n:,})" for one in full)
     words = (
-        f"Share of right links against the stated probability, {n:,} mentions; on the dashed diagonal both are equal, below it the linker promises "
-        f"too much. Expected calibration error {ece:.3f}. Bins: {said}."
+        f"Share of right links against the stated probability, {n:,} mentions; on the dashed diagonal both are equal, below it the stated "
+        f"probability is too high. Expected calibration error {ece:.3f}. Bins: {shown}."
     )
     return Picture(name, title, words, figure)
 
@@ -350,7 +350,7 @@ def coverage(name: str, title: str, curve: Sequence[Any], targets: Sequence[Any]
         name: Name of the picture.
         title: Title of the picture.
         curve: Points with kept and precision (shares).
-        targets: The precisions that were asked for, with kept and precision (shares).
+        targets: The targets for precision, with kept and precision (shares).
     """
     figure = Figure(figsize=(WIDTH, 2.9))
     axes = figure.add_subplot()
@@ -360,7 +360,12 @@ def coverage(name: str, title: str, curve: Sequence[Any], targets: Sequence[Any]
     axes.plot([100 * one.kept for one in met], [100 * one.precision for one in met], marker="D", markersize=5.5, color=VERMILION, linestyle="none")
     for one in met:
         axes.annotate(
-            f"asked {100 * one.target_precision:g}", (100 * one.kept, 100 * one.precision), (-6, -3), textcoords="offset points", ha="right", va="top"
+            f"target {100 * one.target_precision:g}",
+            (100 * one.kept, 100 * one.precision),
+            (-6, -3),
+            textcoords="offset points",
+            ha="right",
+            va="top",
         )
     lowest = min([y for _, y in points] + [100 * one.precision for one in met], default=0.0)
     axes.set(
@@ -370,9 +375,9 @@ def coverage(name: str, title: str, curve: Sequence[Any], targets: Sequence[Any]
         ylabel="right links (per cent)",
     )
     axes.grid(color=INK, alpha=0.12, linewidth=0.6)
-    said = "; ".join(f"asked for {100 * one.target_precision:g}: {100 * one.precision:.1f} right, {100 * one.kept:.1f} kept" for one in met)
-    words = "How many of the kept links are right, against how many mentions keep one as the threshold falls"
-    words += f"; diamonds: thresholds for a precision that was asked for (per cent; {said})." if met else "."
+    shown = "; ".join(f"target {100 * one.target_precision:g}: {100 * one.precision:.1f} right, {100 * one.kept:.1f} kept" for one in met)
+    words = "Share of the kept links that are right, against the share of mentions that keep a link, as the threshold falls"
+    words += f"; diamonds: thresholds for a target precision (per cent; {shown})." if met else "."
     return Picture(name, title, words, figure)
 
 
@@ -381,13 +386,13 @@ def coverage(name: str, title: str, curve: Sequence[Any], targets: Sequence[Any]
 
 @rc_context(STYLE)
 def map_of_names(name: str, title: str, places: Sequence[tuple[float, float]], concepts: Sequence[int], labels: Sequence[str], note: str) -> Picture:
-    """Draw names in the plane: colour and shape say the concept, and its number stands at its middle.
+    """Draw names in the plane. Colour and shape show the concept, and its number is at its middle.
 
     Args:
         name: Name of the picture.
         title: Title of the picture.
         places: x and y of each name (n,).
-        concepts: Which of `labels` each name belongs to (n,).
+        concepts: Position in `labels` of the concept of each name (n,).
         labels: The concepts.
         note: Sentences to add to the description.
 
@@ -408,7 +413,7 @@ def map_of_names(name: str, title: str, places: Sequence[tuple[float, float]], c
             linestyle="none",
             alpha=0.8,
         )
-    scale = 200.0 / max(float(np.ptp(xy, axis=0).max(initial=0.0)), 1e-9)  # points of paper for a unit, nearly
+    scale = 200.0 / max(float(np.ptp(xy, axis=0).max(initial=0.0)), 1e-9)  # about the number of points on paper per unit
     for concept, (place, offset) in _numbers(xy * scale, of, len(labels)).items():
         axes.annotate(str(concept + 1), tuple(xy[place]), offset, textcoords="offset points", fontweight="bold", fontsize=9)
     axes.set(xticks=[], yticks=[], xlabel="t-SNE, first direction (no unit)", ylabel="t-SNE, second direction (no unit)")
@@ -418,10 +423,15 @@ def map_of_names(name: str, title: str, places: Sequence[tuple[float, float]], c
 
 
 def _numbers(places: Any, concepts: Any, count: int) -> dict[int, tuple[int, tuple[int, int]]]:
-    """Choose where the number of each concept stands: beside the name in its middle.
+    """Choose the place of the number of each concept: next to the name in its middle.
+
+    Args:
+        places: (n, 2) positions of the names, in points.
+        concepts: (n,) concept of each name.
+        count: Number of concepts.
 
     Returns:
-        Concept -> (that name, offset): of four offsets the one farthest from the numbers chosen before.
+        Concept -> (that name, offset), where the offset is the one of four that is farthest from the numbers chosen before.
     """
     found: dict[int, tuple[int, tuple[int, int]]] = {}
     taken: list[Any] = []
@@ -439,9 +449,9 @@ def _numbers(places: Any, concepts: Any, count: int) -> dict[int, tuple[int, tup
 
 @rc_context(STYLE)
 def similarities(name: str, title: str, edges: Sequence[float], positive: Sequence[int], negative: Sequence[int], note: str) -> Picture:
-    """Draw how the cosines of positive and of negative pairs of a batch are distributed.
+    """Draw the distributions of the cosines of positive and of negative pairs of a batch.
 
-    Each kind is drawn as shares of its own number, since negatives are many times more.
+    Each kind is drawn as shares of its own number, because there are many more negatives.
 
     Args:
         name: Name of the picture.
@@ -493,8 +503,8 @@ def course(name: str, title: str, lines: Sequence[Curve], ylabel: str) -> Pictur
     axes.set(xlabel="optimiser steps", ylabel=ylabel)
     axes.grid(color=INK, alpha=0.12, linewidth=0.6)
     axes.margins(y=0.08)
-    said = "; ".join(f"{line.label} from {line.ys[0]:.4g} to {line.ys[-1]:.4g} (best {_best(line):.4g})" for line in lines)
-    return Picture(name, title, f"{ylabel} against optimiser steps {lines[0].xs[0]:,g} to {lines[0].xs[-1]:,g}: {said}.", figure)
+    shown = "; ".join(f"{line.label} from {line.ys[0]:.4g} to {line.ys[-1]:.4g} (best {_best(line):.4g})" for line in lines)
+    return Picture(name, title, f"{ylabel} against optimiser steps {lines[0].xs[0]:,g} to {lines[0].xs[-1]:,g}: {shown}.", figure)
 
 
 def _best(line: Curve) -> float:

@@ -1,8 +1,8 @@
-"""The evaluation as one HTML page: `python -m training report --metrics metrics --encoder artifacts/encoder --out artifacts/report/index.html`.
+"""Write the evaluation as one HTML page: `python -m training report --metrics metrics --encoder artifacts/encoder --out artifacts/report/index.html`.
 
-The page has no script and fetches nothing: it opens from disk, on a phone and on paper, light and dark. evaluation/results.py reads the files,
-figures.py draws, templates/ has the page; here data is put together. A section without data shows the command that makes it.
-Reads top to bottom: reading, the answer, the sections, the page.
+The page has no script and loads nothing: it can be opened from disk, on a phone, and printed, in light and dark mode. evaluation/results.py reads
+the files, figures.py draws, templates/ holds the page, and this module collects the data. A section without data shows the command that makes it.
+This module has, in this order: reading, the answer, the sections, the page.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ STEPS_SHOWN = 12
 CONFUSIONS_SHOWN = 12
 PAIRS_DRAWN = 16  # rows of a dumbbell plot
 TEMPLATES = Path(__file__).parent / "templates"
-# what the field reports, with the benchmark that is counted in the same way (Liu et al., NAACL 2021, table 1: @1/@5 on NCBI-disease)
+# published figures, and the benchmark that is counted in the same way (Liu et al., NAACL 2021, table 1: @1/@5 on NCBI-disease)
 PUBLISHED_SET, PUBLISHED, PUBLISHED_AT_5 = "ncbi-test-sapbert", 92.0, 95.6
 PUBLISHED_BY = "SapBERT (PubMedBERT, 110M parameters, UMLS 2020AA)"
 PUBLISHED_F1 = {"gsc-test": (76.0, "FastHPOCR, published: 76.0")}
-# the benchmark that a reader wants first
+# benchmarks for the short answer, the most interesting first
 HEADLINES = (
     "ncbi-test-sapbert",
     "ncbi-test-abbreviations",
@@ -74,10 +74,10 @@ class TrainingLog(NamedTuple):
     """The log of a training.
 
     Attributes:
-        columns: Keys with a number, in the order in which they first appear.
-        rows: The lines that are shown.
+        columns: Keys with numbers, in the order in which they first appear.
+        rows: The lines that are shown, one cell for each column.
         total: Number of lines in the file.
-        lines: All of them.
+        lines: All lines of the file.
     """
 
     columns: list[str]
@@ -94,10 +94,10 @@ def read_log(path: Path, shown: int = STEPS_SHOWN) -> TrainingLog | None:
 
     Args:
         path: The file.
-        shown: How many lines are shown, evenly spaced.
+        shown: Number of lines that are shown, evenly spaced.
 
     Returns:
-        The log; None if there is no file or nothing in it.
+        The log; None if there is no file or it is empty.
 
     Raises:
         SapbertError: E547.
@@ -126,7 +126,7 @@ def show(value: Any) -> str:
 
 
 def read_card(path: Path) -> list[str]:
-    """Read a model card: its settings (the YAML at the head, unchanged) and its text as HTML, without raw HTML or images."""
+    """Read a model card. Return its settings (the YAML header, unchanged) and its text as HTML, without raw HTML or images."""
     text = path.read_text(encoding="utf-8") if path.is_file() else ""
     settings = ""
     if text.startswith("---\n") and "\n---\n" in text[3:]:
@@ -138,12 +138,12 @@ def read_card(path: Path) -> list[str]:
 
 
 def main_key(entry: dict[str, Any]) -> str:
-    """Return the key of the figure that a benchmark is compared by."""
+    """Return the key of the figure by which systems are compared on a benchmark."""
     return "at1" if entry["metric"] == "accuracy" else str(entry["metric"])
 
 
 def best(entry: dict[str, Any]) -> list[str]:
-    """Return the systems of a benchmark with the highest figure, to a tenth."""
+    """Return the systems of a benchmark with the highest figure, rounded to a tenth."""
     rounded = {system: round(found[main_key(entry)], 1) for system, found in entry["systems"].items()}
     return [system for system, value in rounded.items() if value == max(rounded.values())]
 
@@ -156,7 +156,7 @@ def systems_of(result: dict[str, Any]) -> list[str]:
 
 
 def mine_and_base(result: dict[str, Any]) -> tuple[str | None, str | None]:
-    """Return the encoder that the page is about (the last one given that is not the base) and the base; None if there is none."""
+    """Return the encoder that the page is about (the last one that is not the base) and the base; None if there is none."""
     encoders = list(dict.fromkeys(name.partition("#")[0] for name in result["encoders"]))
     bases = [name.partition("#")[0] for name, used in result["encoders"].items() if name == "base" or used.get("base_package")]
     others = [name for name in encoders if name not in bases]
@@ -165,13 +165,13 @@ def mine_and_base(result: dict[str, Any]) -> tuple[str | None, str | None]:
 
 
 def interval(entry: dict[str, Any], system: str, key: str) -> str:
-    """Return `[81.0, 85.7]`, or nothing if there is no interval."""
+    """Return an interval such as `[81.0, 85.7]`; "" if there is none."""
     ends = (entry["systems"].get(system) or {}).get(f"{key}_ci")
     return f"[{ends[0]:.1f}, {ends[1]:.1f}]" if ends else ""
 
 
 def figure(entry: dict[str, Any], system: str) -> str:
-    """Return @1 or Spearman, or a dash if the system has none."""
+    """Return the main figure of a system on a benchmark, or a dash if it has none."""
     found = entry["systems"].get(system)
     return "–" if found is None else f"{found[main_key(entry)]:.1f}"
 
@@ -182,18 +182,18 @@ def has(entry: dict[str, Any], key: str) -> bool:
 
 
 def other(entry: dict[str, Any]) -> str:
-    """Return the rule that @1 and @5 do not follow, if its figures are there."""
+    """Return the rule that @1 and @5 do not follow, "lenient" or "strict"; "" if its figures are missing."""
     name = {"strict": "lenient", "lenient": "strict"}.get(entry.get("rule") or "", "")
     return name if name and all(f"{name}_at5" in found for found in entry["systems"].values()) else ""
 
 
 def plain(value: Any, form: str) -> str:
-    """Return a value in a printf form, or a dash for None."""
+    """Return a value in a printf format, or a dash for None."""
     return "–" if value is None else form % value
 
 
 def percent(share: float | None) -> str:
-    """Return a share in per cent, or that it is not reached."""
+    """Return a share in per cent; "not reached" for None."""
     return "not reached" if share is None else f"{100 * share:.1f}"
 
 
@@ -206,14 +206,14 @@ def _row(entry: dict[str, Any], system: str, mine: str | None) -> SystemRow:
 
 
 class Summary(NamedTuple):
-    """The short answer at the top: sentences and a picture."""
+    """The short answer at the top of the page: sentences and a picture."""
 
     sentences: list[str]
     pictures: list[Picture]
 
 
 def headline(evaluations: dict[str, dict[str, Any]]) -> tuple[dict[str, Any], str] | None:
-    """Choose the evaluation and the benchmark of the short answer: the first of HEADLINES, else the first one of accuracy."""
+    """Choose the evaluation and the benchmark of the short answer: the first of HEADLINES, else the first benchmark of accuracy."""
     for name in HEADLINES:
         for result in evaluations.values():
             if name in result["benchmarks"]:
@@ -223,7 +223,7 @@ def headline(evaluations: dict[str, dict[str, Any]]) -> tuple[dict[str, Any], st
 
 
 def answer_of(evaluations: dict[str, dict[str, Any]]) -> Summary:
-    """Say what was measured, beside the base, the baselines and the published figure."""
+    """Return the short answer: the figure of the encoder, compared with the base, the baselines and the published figure."""
     about = headline(evaluations)
     if about is None:
         return Summary([], [])
@@ -232,24 +232,24 @@ def answer_of(evaluations: dict[str, dict[str, Any]]) -> Summary:
     named, base = mine_and_base(result)
     mine = named if named is not None and named in entry["systems"] else best(entry)[0]
     found = entry["systems"][mine]
-    said = f"“{mine}” finds the right concept first for {found['at1']:.1f}%"
-    said += f" (95% interval {interval(entry, mine, 'at1')[1:-1].replace(', ', ' to ')})" if interval(entry, mine, "at1") else ""
-    said += f", and among the first five for {found['at5']:.1f}%, of {entry['n']:,} queries of {entry['title']} ({name})."
-    beside = []
+    sentence = f"“{mine}” finds the right concept first for {found['at1']:.1f}%"
+    sentence += f" (95% interval {interval(entry, mine, 'at1')[1:-1].replace(', ', ' to ')})" if interval(entry, mine, "at1") else ""
+    sentence += f", and among the first five for {found['at5']:.1f}%, of {entry['n']:,} queries of {entry['title']} ({name})."
+    others = []
     if base in entry["systems"] and base != mine:
-        beside.append(f"“{base}”, the encoder before training, {entry['systems'][base]['at1']:.1f}%")
-    beside += [f"{system} {entry['systems'][system]['at1']:.1f}%" for system in entry["systems"] if system not in (mine, base)]
-    sentences = [said, f"On the same queries and dictionary: {'; '.join(beside)}."] if beside else [said]
+        others.append(f"“{base}”, the encoder before training, {entry['systems'][base]['at1']:.1f}%")
+    others += [f"{system} {entry['systems'][system]['at1']:.1f}%" for system in entry["systems"] if system not in (mine, base)]
+    sentences = [sentence, f"On the same queries and dictionary: {'; '.join(others)}."] if others else [sentence]
     line = None
     if name == PUBLISHED_SET:
         sentences.append(
-            f"{_published(found)} Published: {PUBLISHED_BY}, {PUBLISHED:.1f}% and {PUBLISHED_AT_5:.1f}%; this benchmark is counted in the same way, on another dictionary."
+            f"{_published(found)} Published: {PUBLISHED_BY}, {PUBLISHED:.1f}% and {PUBLISHED_AT_5:.1f}%; this benchmark is counted in the same way, with another dictionary."
         )
         line = (PUBLISHED, f"SapBERT, published: {PUBLISHED:.1f}")
     if result["limit"] or result["pool"]:
-        sentences.append("A sample of the queries or of the dictionary, not the full evaluation: the figures are not to be quoted.")
+        sentences.append("These figures are of a sample of the queries or of the dictionary, not of the full evaluation: do not quote them.")
     if len(result["benchmarks"]) > 1:
-        sentences.append("Other benchmarks and stricter rules give other figures: see Results.")
+        sentences.append("Figures of other benchmarks and stricter rules are in the section Results.")
     order = sorted((_row(entry, system, mine) for system in entry["systems"]), key=lambda row: -row.value)
     return Summary(sentences, [figures.systems("answer-systems", f"{name}: right concept first", order, "@1, per cent of queries", line)])
 
@@ -257,7 +257,7 @@ def answer_of(evaluations: dict[str, dict[str, Any]]) -> Summary:
 def _published(found: dict[str, Any]) -> str:
     gap = found["at1"] - PUBLISHED
     if found.get("at1_ci") and found["at1_ci"][0] <= PUBLISHED <= found["at1_ci"][1]:
-        return f"That is {abs(gap):.1f} points {'above' if gap >= 0 else 'below'} the published figure, which lies within the interval."
+        return f"That is {abs(gap):.1f} points {'above' if gap >= 0 else 'below'} the published figure, which is within the interval."
     return f"That is {abs(gap):.1f} points {'above' if gap >= 0 else 'below'} the published figure."
 
 
@@ -265,7 +265,7 @@ def _published(found: dict[str, Any]) -> str:
 
 
 def changes_of(evaluations: dict[str, dict[str, Any]]) -> list[Picture]:
-    """Draw base and trained encoder side by side: accuracies and correlations of each evaluation that has both."""
+    """Draw base and trained encoder next to each other: accuracies and correlations of each evaluation that has both."""
     made = []
     for stem, result in evaluations.items():
         mine, base = mine_and_base(result)
@@ -306,7 +306,7 @@ def slug(text: str) -> str:
 
 
 def groups_of(evaluations: dict[str, dict[str, Any]]) -> tuple[list[Picture], list[dict[str, Any]]]:
-    """Draw the groups of the headline's benchmark, and make a table of groups for each benchmark."""
+    """Draw the groups of the benchmark of the short answer, and make a table of groups for each benchmark."""
     drawn: list[Picture] = []
     tables = []
     about = headline(evaluations)
@@ -330,7 +330,7 @@ def groups_of(evaluations: dict[str, dict[str, Any]]) -> tuple[list[Picture], li
 
 
 def _grouping(groups: dict[str, Any], shown: list[str], grouping: str) -> dict[str, Any]:
-    """Return a title, and rows of label, n, the figures of the shown systems (None if one has none) and their cells."""
+    """Return a title, and rows with label, n, the figures of the shown systems (None if a system has none) and their cells."""
     rows = []
     for group, first in groups[shown[0]][grouping].items():
         found = [groups[system].get(grouping, {}).get(group) for system in shown]
@@ -340,7 +340,7 @@ def _grouping(groups: dict[str, Any], shown: list[str], grouping: str) -> dict[s
 
 
 def calibrations_of(found: dict[str, CalibrationResult]) -> list[dict[str, Any]]:
-    """Return what the page shows of each calibration: figures, tables and pictures."""
+    """Return the parts of the page about each calibration: its data and pictures."""
     parts = []
     for stem, one in found.items():
         drawn = (
@@ -387,7 +387,7 @@ def _words(value: Any) -> str:
 
 
 def projections_of(found: dict[str, ProjectionResult]) -> list[dict[str, Any]]:
-    """Return what the page shows of each projection: maps before and after, and pairs of a batch."""
+    """Return the parts of the page about each projection: maps before and after training, and pairs of a batch."""
     parts = []
     for stem, one in found.items():
         of = [point.concept for point in one.points]
@@ -414,7 +414,7 @@ CURVES: tuple[tuple[str, str, str, tuple[tuple[str, str], ...]], ...] = (
         "accuracy",
         "Held-out accuracy",
         "@1, per cent of queries",
-        (("eval_held_out_at1", "synonym kept out"), ("eval_zero_shot_at1", "concept kept out")),
+        (("eval_held_out_at1", "held-out synonym"), ("eval_zero_shot_at1", "held-out concept")),
     ),
     ("speed", "Speed", "names encoded per second", (("names_per_second", "names/s"),)),
 )
@@ -460,7 +460,7 @@ def end_to_end_of(found: dict[str, EndToEndResult]) -> tuple[list[Picture], list
                         else ""
                     )
                     rows.append({"system": system, "counted": counted, "found": score, "speed": speed})
-                    if key != "document" or not _of_mentions(all_of_set):  # another measure than that of the published line
+                    if key != "document" or not _of_mentions(all_of_set):  # the published line is for mentions, not for documents
                         low, high = score.f1_ci or (None, None)
                         dots.append(SystemRow(f"{system}: {counted}", score.f1, low, high, key == "mention_exact"))
         sizes = (

@@ -1,7 +1,7 @@
-"""The two pictures of SapBERT's paper (Liu et al., NAACL 2021), as numbers: `python -m training projection --before "" --after artifacts/encoder`.
+"""Compute the two figures of SapBERT's paper (Liu et al., NAACL 2021): `python -m training projection --before "" --after artifacts/encoder`.
 
 Figure 1: names of a dozen concepts in the plane (t-SNE), before and after training. Figure 2: cosines of positive and negative pairs of a
-batch, before and after mining. `training.report.page` draws them. Reads top to bottom: concepts, the plane, a batch, the command.
+batch, before and after mining. `training.report.page` draws them. This module has, in this order: concepts, the plane, a batch, the command.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from ..fit import RECIPE, read_recipe, resolve
 from ..loop import batches, mining
 from ..loop.encoders import SHIPPED, load_encoder
 
-LEAST, MOST = 8, 30  # names of a concept that is drawn
+LEAST, MOST = 8, 30  # numbers of names that a drawn concept may have
 CONCEPTS, FAMILIES = 12, 3
-ENOUGH = 60  # concepts kept out of training, to draw from them alone
-LOOKED_AT = 1500  # concepts among which neighbours are sought
-EDGES = np.linspace(-0.4, 1.0, 29)  # bins of 0.05; names of trained encoders are hardly ever below
-BATCH_NAMES = 500  # so many names, or a batch more, make Figure 2
+ENOUGH = 60  # number of concepts kept out of training from which on only these are drawn
+LOOKED_AT = 1500  # number of concepts among which neighbours are searched
+EDGES = np.linspace(-0.4, 1.0, 29)  # bins of 0.05; cosines of trained encoders are hardly ever below -0.4
+BATCH_NAMES = 500  # names for Figure 2; the last batch is used whole
 PAPER_MARGIN = 0.2
 Pairs = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]
 
@@ -45,7 +45,7 @@ class DrawnConcept(NamedTuple):
     names: list[str]
 
 
-# -- which concepts -----------------------------------------------------------------------------------------------------
+# -- concepts -----------------------------------------------------------------------------------------------------------
 
 
 def choose_concepts(
@@ -53,22 +53,22 @@ def choose_concepts(
 ) -> tuple[list[DrawnConcept], str]:
     """Choose concepts in families whose names look alike.
 
-    A concept must have LEAST to MOST names of its own. Concepts that training never saw are taken if there are ENOUGH of them, else all.
-    Each family is a random concept and those nearest to it by TF-IDF of character 3- and 4-grams: concepts with nothing in common would
-    lie apart before training as well as after it.
+    A concept must have LEAST to MOST names that no other concept has. If there are ENOUGH concepts that training never saw, only these are used,
+    else all. Each family is a random concept with those nearest to it by TF-IDF of character 3- and 4-grams. Concepts with nothing in common would
+    already be far apart before training.
 
     Args:
-        kb: the knowledge base.
-        folder: folder that `training.data.pairs` wrote.
-        seed: of the random choice.
-        count: number of concepts.
-        families: number of families.
+        kb: The knowledge base.
+        folder: Folder that `training.data.pairs` wrote.
+        seed: Seed of the random choice.
+        count: Number of concepts.
+        families: Number of families.
 
     Returns:
-        The concepts, and where they are from, in words.
+        The concepts, and in words from which concepts they were chosen.
 
     Raises:
-        SapbertError: E580, too few concepts; E502, the folder is missing or damaged.
+        SapbertError: E580 (too few concepts), E502 (the folder is missing or damaged).
     """
     from sklearn.feature_extraction.text import TfidfVectorizer
 
@@ -85,15 +85,15 @@ def choose_concepts(
     pool = np.sort(chance.choice(pool, min(LOOKED_AT, len(pool)), replace=False))
     texts = [kb.surface_forms_at(names.of(i).tolist()) for i in pool.tolist()]
     matrix = TfidfVectorizer(analyzer="char_wb", ngram_range=(3, 4), dtype=np.float32).fit_transform(" | ".join(own) for own in texts)
-    left = np.ones(len(pool), dtype=np.bool_)
+    free = np.ones(len(pool), dtype=np.bool_)
     chosen: list[int] = []
     for family in range(families):
         wanted = count // families + (family < count % families)
-        anchor = int(chance.choice(np.flatnonzero(left)))
-        near = np.where(left, (matrix @ matrix[anchor].T).toarray().ravel(), -1.0)
-        near[anchor] = 2.0  # first, whatever the others are
+        anchor = int(chance.choice(np.flatnonzero(free)))
+        near = np.where(free, (matrix @ matrix[anchor].T).toarray().ravel(), -1.0)
+        near[anchor] = 2.0  # higher than all others, so that it comes first
         found = np.argsort(-near, kind="stable")[:wanted].tolist()
-        left[found] = False
+        free[found] = False
         chosen.extend(found)
     return [DrawnConcept(_title(kb, labels, int(names.labels[pool[i]])), texts[i]) for i in chosen], words
 
@@ -106,14 +106,14 @@ def _title(kb: KnowledgeBase, labels: npt.NDArray[np.int32], label: int) -> str:
 
 
 def in_plane(vectors: Floats2d, seed: int = 0) -> list[tuple[float, float]]:
-    """Place vectors in the plane by t-SNE over cosine distance, starting from the principal directions.
+    """Project vectors into the plane with t-SNE over cosine distance, starting from the principal directions.
 
     Args:
         vectors: (n, d).
-        seed: The same seed gives the same places.
+        seed: The same seed gives the same positions.
 
     Returns:
-        n places (x, y).
+        n positions (x, y).
 
     Source:
         van der Maaten and Hinton, JMLR 2008.
@@ -129,19 +129,19 @@ def in_plane(vectors: Floats2d, seed: int = 0) -> list[tuple[float, float]]:
 
 
 def draw_batches(folder: Path, made: batches.Batches, *, seed: int = 0, names: int = BATCH_NAMES) -> list[dict[str, int]]:
-    """Draw the first batches of a training; the names are not augmented.
+    """Draw the first batches of a training. The names are not augmented.
 
     Args:
-        folder: folder that `training.data.pairs` wrote.
-        made: how the recipe makes batches.
-        seed: of the draw.
-        names: number of names to draw.
+        folder: Folder that `training.data.pairs` wrote.
+        made: The recipe's settings of batches.
+        seed: Seed of the draw.
+        names: Number of names to draw.
 
     Returns:
-        For each batch, the label by name.
+        For each batch, name -> label.
 
     Raises:
-        SapbertError: E502, the folder is missing or damaged.
+        SapbertError: E502 (the folder is missing or damaged).
     """
     from datasets import Dataset
 
@@ -165,7 +165,7 @@ def draw_batches(folder: Path, made: batches.Batches, *, seed: int = 0, names: i
 
 
 def all_pairs(labels: npt.NDArray[np.int64]) -> tuple[Pairs, Pairs]:
-    """Return the index pairs (i < j) of one label, and of two labels.
+    """Return the index pairs (i < j) of names with the same label, and of names with two labels.
 
     Args:
         labels: (n,) label of each name.
@@ -176,12 +176,12 @@ def all_pairs(labels: npt.NDArray[np.int64]) -> tuple[Pairs, Pairs]:
 
 
 def mined_pairs(vectors: Floats2d, labels: npt.NDArray[np.int64], miner: Any) -> tuple[Pairs, Pairs]:
-    """Return the positive and negative pairs that a miner keeps, each once.
+    """Return the positive and negative pairs that a miner keeps, without duplicates.
 
     Args:
         vectors: (n, d) vectors of the names.
         labels: (n,) label of each name.
-        miner: Of `training.loop.mining`; gives triplets (a, p, n) or pairs (a1, p, a2, n).
+        miner: A miner of `training.loop.mining`; it returns triplets (a, p, n) or pairs (a1, p, a2, n).
     """
     kept = miner(torch.from_numpy(np.ascontiguousarray(vectors, dtype=np.float32)), torch.from_numpy(labels))
     if kept is None:
@@ -199,6 +199,10 @@ def _once(one: torch.Tensor, other: torch.Tensor) -> Pairs:
 def counts(vectors: Floats2d, chosen: tuple[Pairs, Pairs]) -> npt.NDArray[np.int64]:
     """Count the cosines of the positive and of the negative pairs in the bins of EDGES.
 
+    Args:
+        vectors: (n, d) L2-normalised vectors.
+        chosen: Positive pairs and negative pairs of rows.
+
     Returns:
         (2, bins); a cosine outside of EDGES is counted in the nearest bin.
     """
@@ -206,7 +210,7 @@ def counts(vectors: Floats2d, chosen: tuple[Pairs, Pairs]) -> npt.NDArray[np.int
     for first, second in chosen:
         cosines = np.clip(
             (vectors[first] * vectors[second]).sum(axis=1).astype(np.float64), EDGES[0], EDGES[-1]
-        )  # in float32 the edge would be beyond itself
+        )  # float64, because the edges in float32 would be outside the bins
         rows.append(np.histogram(cosines, bins=EDGES)[0])
     return np.asarray(np.stack(rows), dtype=np.int64)
 
@@ -217,51 +221,51 @@ def counts(vectors: Floats2d, chosen: tuple[Pairs, Pairs]) -> npt.NDArray[np.int
 def recipe_of(encoder: str) -> tuple[batches.Batches, Any, str]:
     """Read batches and miner from the recipe in an encoder's folder.
 
-    SapBERT's own settings stand in for a missing recipe, and the paper's miner for a recipe without mining.
+    If there is no recipe, SapBERT's own settings are used; for a recipe without mining, the paper's miner.
 
     Args:
-        encoder: folder or name of an encoder.
+        encoder: Folder or name of an encoder.
 
     Returns:
         Batches, miner, and a description of the miner.
 
     Raises:
-        SapbertError: E510, the recipe cannot be read.
+        SapbertError: E510 (the recipe cannot be read).
     """
     made: batches.Batches | None = None
     miner: Any = None
-    said = f"hard triplets, margin {PAPER_MARGIN:g}, as in the paper (this encoder has no recipe)"
+    description = f"hard triplets, margin {PAPER_MARGIN:g}, as in the paper (this encoder has no recipe)"
     if encoder and encoder != SHIPPED and (Path(encoder) / RECIPE).is_file():
         recipe = resolve(read_recipe(Path(encoder) / RECIPE))
         made = recipe.batches
         if isinstance(recipe.miner, mining.NoMining):
-            said = f"hard triplets, margin {PAPER_MARGIN:g}, as in the paper (this encoder was trained on all pairs, without mining)"
+            description = f"hard triplets, margin {PAPER_MARGIN:g}, as in the paper (this encoder was trained on all pairs, without mining)"
         else:
-            miner, said = recipe.miner, "the recipe's own miner"
-    return made or batches.concept_batches(), miner or mining.make_hard_triplets(PAPER_MARGIN), said
+            miner, description = recipe.miner, "the recipe's own miner"
+    return made or batches.concept_batches(), miner or mining.make_hard_triplets(PAPER_MARGIN), description
 
 
 def project(before: str, after: str, kb: KnowledgeBase, folder: Path, *, seed: int = 0, gpu_id: int = -1, progress: bool = False) -> dict[str, Any]:
-    """Return everything that is written to `--out`.
+    """Return the result that is written to `--out`.
 
     Args:
-        before: the encoder before training, as `training.evaluation.evaluate` names it.
-        after: the trained encoder.
-        kb: the knowledge base.
-        folder: folder that `training.data.pairs` wrote.
-        seed: of all draws.
-        gpu_id: what encodes; -1 is the CPU.
-        progress: show progress bars.
+        before: The encoder before training, as for `load_encoder`.
+        after: The trained encoder.
+        kb: The knowledge base.
+        folder: Folder that `training.data.pairs` wrote.
+        seed: Seed of all random choices.
+        gpu_id: Number of the GPU that encodes; -1 is the CPU.
+        progress: Whether to show progress bars.
 
     Raises:
-        SapbertError: E502, the folder is missing or damaged; E549, its pairs are of another knowledge base; E510, the recipe cannot be
-            read; E580, too few concepts; E3xx, an encoder cannot be loaded.
+        SapbertError: E502 (the folder is missing or damaged), E549 (its pairs are of another knowledge base), E510 (the recipe cannot be read),
+            E580 (too few concepts), E3xx (an encoder cannot be loaded).
     """
     made_of = pairs_module.check_folder(folder)["kb"]
     if made_of != kb.fingerprint:
         raise fail("E549", pairs=folder, kb=kb.path, found=made_of[:12], expected=kb.fingerprint[:12])
     drawn, where = choose_concepts(kb, folder, seed=seed)
-    made, miner, said = recipe_of(after)
+    made, miner, description = recipe_of(after)
     batch_list = draw_batches(folder, made, seed=seed)
     points = [(name, concept) for concept, one in enumerate(drawn) for name in one.names]
     rows: dict[str, int] = {}
@@ -295,27 +299,27 @@ def project(before: str, after: str, kb: KnowledgeBase, folder: Path, *, seed: i
         "pairs": {
             "edges": [round(float(edge), 4) for edge in EDGES],
             **{key: {"positive": found[0].tolist(), "negative": found[1].tolist()} for key, found in totals.items()},
-            "note": f"{len(batch_list)} batches of {made.pairs} pairs, drawn as training draws them, {sum(map(len, batch_list)):,} names. Miner: {said}.",
+            "note": f"{len(batch_list)} batches of {made.pairs} pairs, drawn as in training, {sum(map(len, batch_list)):,} names. Miner: {description}.",
         },
     }
 
 
 def project_and_write(before: str, after: str, kb: Path, pairs: Path, out: Path, *, seed: int = 0, gpu_id: int = -1) -> str:
-    """Compute the two pictures and write their numbers.
+    """Compute the two figures and write their numbers.
 
-    A knowledge base that is too small for a picture (E580) is no mistake: the file says so.
+    If the knowledge base is too small for a figure (E580), no error is raised: the file gives the reason.
 
     Args:
-        before: Encoder before training, as `load_encoder` names it.
+        before: Encoder before training, as for `load_encoder`.
         after: Encoder after training.
         kb: Folder of the knowledge base.
         pairs: Folder of `python -m training pairs`.
         out: JSON file.
-        seed: Of concepts, batches and t-SNE.
-        gpu_id: What encodes; -1 is the CPU.
+        seed: Seed of the choice of concepts, of batches and of t-SNE.
+        gpu_id: Number of the GPU that encodes; -1 is the CPU.
 
     Returns:
-        What to show: how much is drawn, or why nothing is.
+        Text to show: the numbers of concepts and names, or the reason why there are none.
 
     Raises:
         SapbertError: E581 (seed), and those of `project` except E580.
@@ -327,6 +331,6 @@ def project_and_write(before: str, after: str, kb: Path, pairs: Path, out: Path,
     except SapbertError as error:
         if error.code != "E580":
             raise
-        return write_absent(out, "projection", str(error).removeprefix(f"[{error.code}] "))  # a code would look like a failure in a log
+        return write_absent(out, "projection", str(error).removeprefix(f"[{error.code}] "))  # in a log, an error code would look like a failure
     write_text(out, json.dumps(found, ensure_ascii=False) + "\n")
     return json.dumps({"concepts": len(found["concepts"]), "names": len(found["points"])})
