@@ -1,1 +1,1 @@
-"""What clinical abbreviations mean: their meanings, contexts of them, and the model that chooses."""
+"""Make the model of the meanings of clinical abbreviations: the inventory of meanings, their contexts, and the model that chooses one."""

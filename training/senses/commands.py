@@ -15,7 +15,7 @@ def senses(
     out: Annotated[Path, typer.Option(help="Folder to write the model into.")] = Path("artifacts/senses"),
     metrics: Annotated[Path, typer.Option(help="JSON file for the figures.")] = Path("metrics/senses.json"),
 ) -> None:
-    """Make the model of what clinical abbreviations mean, and measure it on notes that it has not seen."""
+    """Make the model of the meanings of clinical abbreviations, and measure it on notes that it has not seen."""
     from .make import make
 
     typer.echo(json.dumps(make(abbreviations, notes, out, metrics), indent=1))

@@ -1,4 +1,4 @@
-"""Contexts of abbreviations whose meaning is known: a long form in a note is hidden behind each of its abbreviations."""
+"""Contexts of abbreviations whose meaning is known: a long form in a note is hidden, as if one of its abbreviations were there."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from spacy_sapbert.context.sense_model import Context, normal, read_context
 from ..errors import fail
 from .inventory import Sense, meanings_of_names, words
 
-LONGEST = 8  # words of a long form
-MOST = 200  # contexts of one meaning
-PARTS = {**dict.fromkeys(range(6), "train"), 6: "dev", 7: "dev", 8: "test", 9: "test"}  # tenths of the notes
-AROUND = 400  # characters on each side of a long form that are looked at
+LONGEST = 8  # greatest number of words of a long form
+MOST = 200  # greatest number of contexts of one meaning
+PARTS = {**dict.fromkeys(range(6), "train"), 6: "dev", 7: "dev", 8: "test", 9: "test"}  # tenth of the notes -> part
+AROUND = 400  # characters on each side of a long form that are read
 _PARTS = re.compile(r"[^\W_]+(?:'s)?")
 
 
@@ -31,10 +31,10 @@ class Labelled:
 
     Attributes:
         part: "train", "dev" or "test", by the note.
-        name: of the meaning, see `meanings_of_names`.
-        context: of the place, with this long form hidden wherever it stands.
-        others: meanings that stand elsewhere in the note in words, this one too where it stands there again.
-        abbreviation: which one stands there in truth; "" where the long form did.
+        name: Name of the meaning, see `meanings_of_names`.
+        context: Context of the place, with the long forms of this meaning hidden everywhere.
+        others: Meanings that are written out elsewhere in the note; this meaning is among them if it is written out again.
+        abbreviation: The abbreviation that the note has here; "" if the note has the long form here.
     """
 
     part: str
@@ -45,7 +45,7 @@ class Labelled:
 
 
 class Place(NamedTuple):
-    """A long form, or an abbreviation, in a note: by the order in which places are drawn."""
+    """A long form, or an abbreviation, in a note. Places sort in the order in which they are drawn, by `order`."""
 
     order: str
     note: int
@@ -71,19 +71,19 @@ def read_notes(path: Path) -> list[str]:
 
 
 def part_of(note: str) -> str:
-    """Return the part that a note belongs to: six tenths are for training, two for dev, two for test."""
+    """Return the part of a note, chosen by its hash: six tenths are for training, two for dev, two for test."""
     return PARTS[int(hashlib.blake2b(note.encode(), digest_size=4).hexdigest(), 16) % 10]
 
 
 def find_contexts(notes: Sequence[str], inventory: Mapping[str, list[Sense]]) -> tuple[list[Labelled], dict[tuple[str, str], int]]:
-    """Return contexts of the meanings of ambiguous abbreviations, and how often each meaning stands in words: (part, name) -> times.
+    """Return contexts of the meanings of ambiguous abbreviations, and how often each meaning is written out: (part, name) -> times.
 
-    At most `MOST` contexts of one meaning and part are taken, drawn by a hash. An abbreviation that stands in a note with a capital letter,
-    together with the long form of one of its meanings and of no other, gives a context as well.
+    At most `MOST` contexts of one meaning and part are taken, drawn by a hash. An abbreviation with a capital letter also gives a context if the note
+    has the long form of exactly one of its meanings.
 
     Args:
-        notes: distinct texts.
-        inventory: abbreviation -> meanings.
+        notes: Distinct texts.
+        inventory: Abbreviation -> meanings.
     """
     meaning_of = meanings_of_names(inventory)
     ambiguous = {short: {meaning_of[words(sense.names[0])] for sense in senses} for short, senses in inventory.items() if len(senses) > 1}
@@ -94,9 +94,9 @@ def find_contexts(notes: Sequence[str], inventory: Mapping[str, list[Sense]]) ->
     for number, text in enumerate(texts):
         part, tokens = part_of(notes[number]), list(_PARTS.finditer(text))
         places = list(_places([token[0].lower() for token in tokens], meaning_of))
-        stand = Counter(meaning_of[name] for _, _, name in places)
-        alone = frozenset(stand)
-        once = {name: alone - {name} for name, count in stand.items() if count == 1}
+        occurrences = Counter(meaning_of[name] for _, _, name in places)
+        alone = frozenset(occurrences)
+        once = {name: alone - {name} for name, count in occurrences.items() if count == 1}
         for i, j, form in places:
             name = meaning_of[form]
             times[part, name] += 1
@@ -135,13 +135,13 @@ def _labelled(place: Place, text: str, part: str, sections: list[Section], forms
 
 
 def _hide(text: str, forms: list[str]) -> str:
-    """Return a text without long forms."""
+    """Return a text in which long forms are replaced by "X"."""
     pattern = "|".join(r"[\W_]+".join(map(re.escape, form.split())) for form in sorted(forms, key=len, reverse=True))
     return re.sub(rf"\b(?:{pattern})\b", "X", text, flags=re.IGNORECASE)
 
 
 def _places(tokens: list[str], meaning_of: dict[str, str]) -> Iterator[tuple[int, int, str]]:
-    """Yield first and last word, and name, of the longest long forms, from left to right."""
+    """Yield first word, one past the last word, and name of the longest long forms, from left to right."""
     i = 0
     while i < len(tokens):
         for n in range(min(LONGEST, len(tokens) - i), 0, -1):

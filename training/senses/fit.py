@@ -1,4 +1,4 @@
-"""Count what stands around each meaning, and fit the weights of the signals."""
+"""Count the features around each meaning, and fit the weights of the signals."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from .contexts import Labelled
 from .inventory import Sense, meanings_of_names, words
 
 SMOOTHING = {"words": 300.0, "near": 400.0, "values": 20.0, "section": 10.0}
-FEWEST = 3  # times that a feature is seen, to be in the vocabulary
-PENALTY = 0.001  # of squared weights, for each context
-COMMON = 4000  # tokens in a profile
+FEWEST = 3  # smallest number of occurrences of a feature in the vocabulary
+PENALTY = 0.001  # factor of the squared distance of the weights from 0.3
+COMMON = 4000  # tokens in a profile from which on rare features are removed
 FIRST = dict.fromkeys(SIGNALS, 0.3) | {"frequency": 1.0, "case": 1.0}
-PER_SENSE = 20  # contexts of one meaning of one abbreviation that are measured and fit on
+PER_SENSE = 20  # greatest number of contexts of one meaning of one abbreviation, in fitting and in measuring
 
 
 class Query(NamedTuple):
-    """An abbreviation in a context, with its meanings and which of them is right.
+    """An abbreviation in a context, with its meanings and the right one.
 
     Attributes:
-        abbreviation: normalised.
-        meanings: of it.
-        gold: place of the right one.
-        labelled: the context.
+        abbreviation: The abbreviation, normalised.
+        meanings: Its meanings.
+        gold: Position of the right meaning.
+        labelled: The context.
     """
 
     abbreviation: str
@@ -43,7 +43,13 @@ class Query(NamedTuple):
 
 @dataclass(frozen=True)
 class Fitted:
-    """Evidence of queries, padded to the most meanings: (n, s, 8), which meanings there are (n, s), and the right ones (n,)."""
+    """Evidence of n queries, padded to s meanings.
+
+    Attributes:
+        evidence: (n, s, 8) evidence of each signal for each meaning.
+        there: (n, s) which meanings exist.
+        gold: (n,) position of the right meaning.
+    """
 
     evidence: npt.NDArray[np.float32]
     there: npt.NDArray[np.bool_]
@@ -54,10 +60,10 @@ def count(inventory: Mapping[str, list[Sense]], contexts: Sequence[Labelled], ti
     """Return a model with the counts of some contexts and equal weights.
 
     Args:
-        inventory: abbreviation -> meanings.
-        contexts: of any meanings.
-        times: meaning -> how often notes write it out.
-        about: what the model is made from.
+        inventory: Abbreviation -> meanings.
+        contexts: Contexts of any meanings.
+        times: Meaning -> how often notes write it out.
+        about: What the model is made from.
     """
     seen: dict[str, Counter[str]] = {signal: Counter() for signal in COUNTED}
     for labelled in contexts:
@@ -81,7 +87,7 @@ def count(inventory: Mapping[str, list[Sense]], contexts: Sequence[Labelled], ti
             counters[row[labelled.name]].update(known)
             totals[row[labelled.name], column] += len(known)
     for counter, total in zip(counters, totals[:, 0]):
-        if total > COMMON:  # what was seen once says little there, and takes most of the room
+        if total > COMMON:  # features that occur once tell little in a large profile, and take most of the space
             for feature in [feature for feature, n in counter.items() if n == 1]:
                 del counter[feature]
     bounds = np.cumsum([0, *(len(counter) for counter in counters)])
@@ -110,15 +116,15 @@ def queries(model: SenseModel, names: Mapping[str, str], contexts: Iterable[Labe
     """Return queries of ambiguous abbreviations, at most `PER_SENSE` of each meaning.
 
     Args:
-        model: with the meanings.
-        names: see `meanings_of_names`.
-        contexts: of one part.
-        written: only those where the abbreviation stood (True), or the long form did (False); None is both.
+        model: A model with the meanings.
+        names: See `meanings_of_names`.
+        contexts: Contexts of one part.
+        written: True: only contexts in which the note has the abbreviation; False: only those with the long form; None: both.
     """
     by_name: dict[str, list[tuple[str, int]]] = {}
     for short, meanings in model.by_abbreviation.items():
         with_cuis = [i for i, meaning in enumerate(meanings) if meaning.cuis]
-        if len(with_cuis) > 1:  # a concept must be told from another
+        if len(with_cuis) > 1:  # with one concept there is nothing to choose
             for i in with_cuis:
                 meaning = meanings[i]
                 by_name.setdefault(names[words(meaning.name)], []).append((short, i))
@@ -140,10 +146,10 @@ def gather(model: SenseModel, names: Mapping[str, str], asked: Sequence[Query], 
     """Return the evidence of queries.
 
     Args:
-        model: a model.
-        names: see `meanings_of_names`.
+        model: A model.
+        names: See `meanings_of_names`.
         asked: n queries.
-        note: whether long forms that stand elsewhere in the note are seen.
+        note: Whether long forms elsewhere in the note are used.
     """
     most = max(len(query.meanings) for query in asked)
     evidence = np.zeros((len(asked), most, len(SIGNALS)), dtype=np.float32)
@@ -156,12 +162,12 @@ def gather(model: SenseModel, names: Mapping[str, str], asked: Sequence[Query], 
 
 
 def fit_weights(data: Fitted, signals: Sequence[str] = SIGNALS, *, fixed: Mapping[str, float] | None = None) -> dict[str, float]:
-    """Return the weights that make the right meanings most probable; those of other signals are 0.
+    """Return the weights that make the right meanings most probable. Weights of signals that may not be used are 0.
 
     Args:
-        data: evidence of contexts that the counts have not seen.
-        signals: which may be used.
-        fixed: weights that are given.
+        data: Evidence of contexts that were not counted.
+        signals: Signals that may be used.
+        fixed: Weights that are not fitted.
     """
     free = [i for i, signal in enumerate(SIGNALS) if signal in signals and signal not in (fixed or {})]
     start = np.array([(fixed or {}).get(signal, 0.0) if signal in signals else 0.0 for signal in SIGNALS])

@@ -1,4 +1,4 @@
-"""The meanings of clinical abbreviations, joined from lists with frequencies, CUIs and the ways they were written."""
+"""The meanings of clinical abbreviations, joined from several lists, with frequencies, CUIs and counts of upper and lower case."""
 
 from __future__ import annotations
 
@@ -16,10 +16,12 @@ from ..errors import fail
 VANDERBILT = ("vanderbilt_clinic_notes.txt.gz", "vanderbilt_discharge_sums.txt.gz")
 STETSON, WIKIPEDIA, COLUMBIA = "stetson_sense_distribution_448.txt.gz", "wikipedia_abbreviation_database.csv.gz", "columbia_obgyn.txt.gz"
 FILES = (*VANDERBILT, STETSON, WIKIPEDIA, COLUMBIA)
-SAME = 4  # letters that two words share at their beginning, to be forms of one word
+SAME = 4  # words that share this many letters at their beginning count as forms of one word
 LINKS = frozenset(["a", "and", "of", "or", "the"])
-GENERAL = frozenset(["disease", "level", "present", "status", "system", "therapy", "tract"])  # a name with one of these after it says the same
-MAX_NAME = 80  # characters
+GENERAL = frozenset(
+    ["disease", "level", "present", "status", "system", "therapy", "tract"]
+)  # one of these words after a name does not change its meaning
+MAX_NAME = 80  # greatest number of characters of a name
 _NO_SENSE = re.compile(r"not an (?:abbrev|acron)", re.IGNORECASE)
 _CUI = re.compile(r"C\d{7}")
 _WORD = re.compile(r"[^\W_]+")
@@ -31,10 +33,10 @@ class Sense:
     """One meaning of one abbreviation.
 
     Attributes:
-        names: in words, the most frequent first.
-        cuis: of UMLS.
-        shares: source -> share of the abbreviation's uses there.
-        cases: how often it was written in lower case, mixed, in capitals.
+        names: Names, the most frequent first.
+        cuis: CUIs of UMLS.
+        shares: Source -> share of the abbreviation's uses there.
+        cases: How often the abbreviation was written in lower case, in mixed case, and in capitals.
     """
 
     names: list[str]
@@ -46,14 +48,14 @@ class Sense:
 def read_inventory(folder: Path) -> dict[str, list[Sense]]:
     """Return abbreviation -> its meanings, the most frequent first.
 
-    Meanings of one abbreviation are one where they share a CUI or their words are forms of each other ("right atrium", "right atrial"). A
-    meaning that a list gives without a CUI gets that of the same words elsewhere.
+    Meanings of one abbreviation are joined if they share a CUI or their words are forms of each other ("right atrium", "right atrial"). A
+    meaning that a list gives without a CUI gets the CUI of the same words elsewhere.
 
     Args:
-        folder: with `FILES`.
+        folder: Folder with `FILES`.
 
     Raises:
-        SapbertError: E547, a file is missing, or its lines are others.
+        SapbertError: E547 (a file is missing, or its lines have another form).
     """
     rows = [row for file in FILES for row in _rows(folder, file)]
     cui_of: dict[str, list[str]] = {}
@@ -78,7 +80,10 @@ def read_inventory(folder: Path) -> dict[str, list[Sense]]:
 
 
 def meanings_of_names(inventory: Mapping[str, list[Sense]]) -> dict[str, str]:
-    """Return name -> the name that stands for its meaning, both as `words` gives them. Names of one meaning of any abbreviation, or of one CUI, are one."""
+    """Return name -> name that represents its meaning, both in the form of `words`.
+
+    Names of one meaning of any abbreviation, and names of one CUI, have the same meaning.
+    """
     leads: dict[str, str] = {}
 
     def lead(name: str) -> str:
@@ -99,12 +104,15 @@ def meanings_of_names(inventory: Mapping[str, list[Sense]]) -> dict[str, str]:
 
 
 def words(text: str) -> str:
-    """Return a text's words in lower case, one space between them."""
+    """Return the words of a text in lower case, separated by single spaces."""
     return " ".join(_PARTS.findall(text.lower()))
 
 
 def _set_frequencies(senses: list[Sense]) -> None:
-    """Average the sources that count the abbreviation, into the share of source ""; meanings that none counts are rare, or equal if all are."""
+    """Set the share of source "" to the average over the sources that count the abbreviation.
+
+    Meanings that no source counts get a small share; if no source counts the abbreviation, all meanings get the same share.
+    """
     sources = {source for sense in senses for source in sense.shares}
     for sense in senses:
         known = sum(sense.shares.get(source, 0.0) for source in sources) / len(sources) if sources else 1.0
@@ -143,7 +151,7 @@ def _rows(folder: Path, file: str) -> Iterator[tuple[str, str, list[str], float 
 def _row(
     short: str, long: str, cuis: list[str], share: float | None, cases: list[int], source: str
 ) -> Iterator[tuple[str, str, list[str], float | None, list[int], str]]:
-    """Yield a line that says something; "x aka y" gives two."""
+    """Yield the rows of a line, unless it is of no use; "x aka y" gives two rows."""
     for name in re.split(r"\s+aka\s+", long.strip()):
         name = " ".join(re.sub(r"[(\[][^()\[\]]*[)\]]", " ", name).split()).strip(" .,;")
         if len(normal(short)) > 1 and 1 < len(name) <= MAX_NAME and normal(name) != normal(short):
@@ -151,7 +159,7 @@ def _row(
 
 
 def _cases(variants: str) -> list[int]:
-    """Read "ALT_6|Alt_1|alt_1": how often each way of writing was seen."""
+    """Read counts such as "ALT_6|Alt_1|alt_1". Return how often the abbreviation is in lower case, in mixed case, and in capitals."""
     counts = [0, 0, 0]
     for variant in variants.split("|"):
         text, _, count = variant.rpartition("_")
@@ -166,7 +174,7 @@ def _key(name: str) -> str:
 
 
 def _same(a: str, b: str) -> bool:
-    """Return whether two names are forms of one: "arteries" and "arterial", "disc" and "disk", "radiation" and "radiation therapy"."""
+    """Say whether two names are forms of the same name: "arteries" and "arterial", "disc" and "disk", "radiation" and "radiation therapy"."""
     x, y = ([word for word in _WORD.findall(name.lower()) if word not in LINKS] for name in (a, b))
     if len(x) < len(y):
         x, y = y, x

@@ -1,4 +1,4 @@
-"""Make the sense model, and measure it: counts and weights from training and development notes, figures from test notes."""
+"""Make the sense model and measure it. Counts and weights come from the training and development notes, the figures from the test notes."""
 
 from __future__ import annotations
 
@@ -19,21 +19,25 @@ from .contexts import Labelled, find_contexts, read_notes
 from .fit import Fitted, Query, array_of, chances, count, fit_weights, gather, most_frequent, queries, right, with_weights
 from .inventory import meanings_of_names, read_inventory
 
-TEXT_SIGNALS = tuple(signal for signal in SIGNALS if signal not in ("case", "note"))  # what a hidden long form leaves to see
-FREQUENCY, CASE = 0.3, 0.2  # weights that hidden long forms can't teach: how often an abbreviation means it, and in which case it is written
-SURE = (0.5, 0.7, 0.9)  # probabilities
+TEXT_SIGNALS = tuple(signal for signal in SIGNALS if signal not in ("case", "note"))  # the signals that remain if the long form is hidden
+FREQUENCY, CASE = (
+    0.3,
+    0.2,
+)  # fixed weights, because they cannot be fitted on hidden long forms: how often an abbreviation has the meaning, and its upper or lower case
+SURE = (0.5, 0.7, 0.9)  # thresholds of the probability
 
 
 def make(abbreviations: Path, notes: Path, out: Path, metrics: Path) -> dict[str, Any]:
     """Write the sense model and its figures.
 
-    The counts come from six tenths of the notes while the weights are fit on two, then from these eight; the test notes are only measured on.
+    First the counts are taken from the training notes (60 %), and the weights are fitted on the development notes (20 %). Then the counts are taken
+    again from both. The test notes (20 %) are used only to measure.
 
     Args:
-        abbreviations: folder of lists, see `inventory.FILES`.
-        notes: JSON lines with `transcription`.
-        out: the model's folder.
-        metrics: JSON file.
+        abbreviations: Folder of lists of abbreviations, see `inventory.FILES`.
+        notes: File of notes, JSON lines with `transcription`.
+        out: Folder to write the model into.
+        metrics: JSON file to write the figures into.
 
     Returns:
         The figures.
@@ -80,13 +84,13 @@ def _times(times: Mapping[tuple[str, str], int], parts: Sequence[str]) -> dict[s
 
 
 def measure(model: SenseModel, names: Mapping[str, str], test: Sequence[Labelled], without: Mapping[str, Mapping[str, float]]) -> dict[str, Any]:
-    """Return figures on test contexts.
+    """Return the figures on the test contexts.
 
     Args:
-        model: the model.
-        names: see `meanings_of_names`.
-        test: contexts of the test notes.
-        without: signal -> weights that were fit without it.
+        model: The sense model.
+        names: Name -> meaning, see `meanings_of_names`.
+        test: Contexts of the test notes.
+        without: Signal -> weights that were fitted without this signal.
     """
     hidden, written = (queries(model, names, test, written=kind) for kind in (False, True))
     data = {
