@@ -1,11 +1,12 @@
 """Average the weights of several trained encoders: `python -m training soup OUT MODEL MODEL … [--greedy …]`.
 
-Models that were trained from one base with other seeds or settings lie in one basin, and their mean is as good as the best of them or better, at the
-cost of one. BioLORD-2023 averages runs of its self-distillation.
+The mean of models that were trained from the same base, with different seeds or settings, is often as good as the best of them or better, and costs
+no more at run time than one model. BioLORD-2023 averages several runs of its self-distillation.
 
-- Uniform: the mean, or `--weights`.
-- Greedy (recipe 1 of the paper): in the order of their figure, best first, each model joins the mean if the figure of the mean does not fall. The
-  figure is @1 of held-out synonyms (`--pairs`, `--kb`) or Spearman's correlation on scored pairs (`--sts`): of data that is not measured on later.
+- Uniform: the mean of all models; with `--weights` a weighted mean.
+- Greedy (recipe 1 of the paper): the models are sorted by their figure, best first, and each is added to the mean if the figure of the mean does not
+  become lower. The figure is @1 of held-out synonyms (`--pairs`, `--kb`) or Spearman's correlation on scored pairs (`--sts`). Use data on which
+  nothing is measured later.
 
 Source: model soups, Wortsman et al., ICML 2022, section 2; BioLORD-2023, Remy et al., JAMIA 2024.
 """
@@ -35,7 +36,7 @@ from .tasks.self_alignment import sample_of_queries
 from .tasks.sentence_similarity import METRIC, SimilarityCorrelation, read_scored
 
 Measure = Callable[[SentenceTransformer], float]
-# Of a transformer's config: what makes no difference to what the weights mean
+# Keys of a transformer's config in which the models may differ, because they do not change the meaning of the weights
 FREE = (
     "_name_or_path",
     "architectures",
@@ -52,12 +53,12 @@ FREE = (
 
 
 class Member(NamedTuple):
-    """An encoder of a soup.
+    """One of the encoders that are averaged.
 
     Attributes:
-        folder: Where it lies.
-        encoder: The model.
-        report: Its training.json, {} for none.
+        folder: Folder of the encoder.
+        encoder: The encoder.
+        report: Content of its training.json; {} if it has none.
     """
 
     folder: Path
@@ -78,20 +79,20 @@ def make_soup(
     Args:
         out: The folder to write.
         folders: Two encoders or more, folders that `training.fit` wrote.
-        weights: Of each encoder, in proportion; None: equal.
-        measure: Greedy, by this figure (higher is better); None: all are averaged.
-        metric: The name of the figure.
+        weights: Relative weight of each encoder; None: all are equal.
+        measure: Function that returns the figure of an encoder (higher is better), for a greedy soup; None: all encoders are averaged.
+        metric: Name of the figure.
 
     Returns:
-        What is written to training.json: models with their shares, figures.
+        The content of training.json: the models with their shares, and the figures.
 
     Raises:
-        SapbertError: E511 (settings), E512 (an encoder cannot be loaded), E525 (they differ in shape, tokenizer or pooling).
+        SapbertError: E511 (settings), E512 (an encoder cannot be loaded), E525 (the encoders differ in shape, tokenizer or pooling).
     """
     if len(folders) < 2:
         raise fail("E511", setting="models", value=len(folders), why="give two or more")
     if len({folder.resolve() for folder in folders}) < len(folders):
-        raise fail("E511", setting="models", value=[str(folder) for folder in folders], why="one is named twice")
+        raise fail("E511", setting="models", value=[str(folder) for folder in folders], why="one of them is given twice")
     if weights is not None and measure is not None:
         raise fail("E511", setting="weights", value=list(weights), why="a greedy soup chooses its own weights: give --weights or --greedy, not both")
     if weights is not None and (len(weights) != len(folders) or min(weights) < 0 or sum(weights) <= 0):
@@ -113,7 +114,7 @@ def make_soup(
         shares = [1 / len(chosen) if i in chosen else 0.0 for i in range(len(members))]
         figures = {"metric": metric, "alone": alone, "averaged": reached}
     report = _report(members, shares, figures)
-    Stamp(stamp_of(out)).remove()  # of a recipe of phases that wrote this folder before; `phases` writes its own afterwards
+    Stamp(stamp_of(out)).remove()  # the stamp of a recipe of phases that wrote this folder before; `phases` writes a new one afterwards
     with writing_folder(out) as folder:
         model.save_model(made, folder, report["base"])
         (folder / REPORT).write_text(json.dumps(report, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
@@ -122,18 +123,18 @@ def make_soup(
 
 
 def greedy(made: SentenceTransformer, every: Sequence[Weights], alone: Sequence[float], measure: Measure) -> tuple[list[int], float]:
-    """Choose the models of the greedy soup; `made` has its weights in the end.
+    """Choose the models of the greedy soup. At the end, `made` has the mean of their weights.
 
     Args:
-        made: A model of the shape of all.
+        made: A model with the same shape as all models.
         every: Weights of each model.
         alone: Figure of each model.
-        measure: Returns a model's figure.
+        measure: Returns the figure of a model.
 
     Returns:
-        Indices of the models that were chosen, and the figure of their mean.
+        Indices of the chosen models, and the figure of their mean.
     """
-    order = sorted(range(len(every)), key=lambda i: -alone[i])  # equal ones in the order given
+    order = sorted(range(len(every)), key=lambda i: -alone[i])  # models with equal figures keep the given order
     chosen, reached = order[:1], alone[order[0]]
     for i in order[1:]:
         trial = [*chosen, i]
@@ -158,7 +159,7 @@ def _open(folder: Path) -> Member:
 
 
 def difference(one: Member, other: Member) -> str:
-    """Say why two encoders cannot be averaged, "" where they can. Compared are kind, shapes, pooling and tokenizer, in this order."""
+    """Return why two encoders cannot be averaged; "" if they can. Config, shapes, pooling and tokenizer are compared, in this order."""
     first, second = (_config(member) for member in (one, other))
     for key in sorted({*first, *second}):
         if first.get(key) != second.get(key):
@@ -171,7 +172,7 @@ def difference(one: Member, other: Member) -> str:
     vocabularies = [member.encoder.tokenizer.get_vocab() for member in (one, other)]
     if vocabularies[0] != vocabularies[1]:
         word = min(set(vocabularies[0].items()) ^ set(vocabularies[1].items()))[0]
-        return f"the tokenizers have other vocabularies (the first difference is at '{word}')"
+        return f"the tokenizers have different vocabularies (the first difference is at '{word}')"
     return ""
 
 
@@ -200,44 +201,44 @@ def _report(members: Sequence[Member], shares: Sequence[float], figures: dict[st
 
 
 def held_out_measure(pairs: Path, kb: Path, *, seed: int = 0, queries: int = 1000, names: int = 10000) -> Measure:
-    """Return a function that measures @1 of held-out synonyms over a sample of names, as in training.
+    """Return a function that measures @1 of held-out synonyms against a sample of names, as during training.
 
     Raises:
-        SapbertError: E502, E544.
+        SapbertError: E502 (the pairs), E544 (no held-out queries).
     """
     opened = KnowledgeBase(kb)
     if check_folder(pairs)["kb"] != opened.fingerprint:
         raise fail("E502", path=pairs, why=f"they were made from another knowledge base than '{kb}'")
     sample = sample_of_queries(opened, str(pairs), seed, queries, names)
     if not sample.queries:
-        raise fail("E544", name="held_out", why=f"'{pairs}' holds none")
+        raise fail("E544", name="held_out", why=f"'{pairs}' contains none")
     evaluator = HeldOutAccuracy(sample)
     return lambda encoder: evaluator(encoder)[str(evaluator.primary_metric)]
 
 
 def similarity_measure(path: Path) -> Measure:
-    """Return a function that measures Spearman's correlation x 100 on a file of scored pairs, on any scale.
+    """Return a function that measures Spearman's correlation x 100 on a file of scored pairs; the scores may have any scale.
 
     Raises:
-        SapbertError: E526, E527.
+        SapbertError: E526 (a line), E527 (no pairs).
     """
     evaluator = SimilarityCorrelation(read_scored(path, lowest=-1e9, highest=1e9).pairs)
     return lambda encoder: evaluator(encoder)[METRIC]
 
 
 def chosen_measure(is_greedy: bool, pairs: Path | None, kb: Path | None, sts: Path | None) -> dict[str, Any]:
-    """Return the arguments `measure` and `metric` of `make_soup`.
+    """Return the arguments `measure` and `metric` for `make_soup`; {} for a soup that is not greedy.
 
     Raises:
-        SapbertError: E511 where the arguments do not go together.
+        SapbertError: E511 if the arguments do not go together.
     """
     asked = bool(pairs or kb), bool(sts)
     if not is_greedy:
         if any(asked):
-            raise fail("E511", setting="greedy", value=False, why="nothing is measured without it; leave out pairs, kb and sts")
+            raise fail("E511", setting="greedy", value=False, why="only a greedy soup measures its models; leave out pairs, kb and sts")
         return {}
     if asked == (True, False) and pairs and kb:
         return {"measure": held_out_measure(pairs, kb), "metric": "held_out_at1"}
     if asked == (False, True) and sts:
         return {"measure": similarity_measure(sts), "metric": "sts_spearman"}
-    raise fail("E511", setting="greedy", value=True, why="give what it is measured on: pairs and kb, or sts")
+    raise fail("E511", setting="greedy", value=True, why="give the data to measure on: pairs and kb, or sts")

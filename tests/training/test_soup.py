@@ -147,13 +147,13 @@ def test_models_that_differ_are_refused_with_the_difference(models: List[Path], 
     ("arguments", "said"),
     [
         (["a"], "give two or more"),
-        (["a", "a"], "named twice"),
+        (["a", "a"], "given twice"),
         (["a", "nowhere"], "E512"),
         (["a", "b", "--weights", "1"], "give 2 numbers"),
         (["a", "b", "--weights", "0", "--weights", "0"], "not all 0"),
-        (["a", "b", "--greedy"], "give what it is measured on"),
-        (["a", "b", "--greedy", "--pairs", "x"], "give what it is measured on"),
-        (["a", "b", "--sts", "x"], "nothing is measured without it"),
+        (["a", "b", "--greedy"], "give the data to measure on"),
+        (["a", "b", "--greedy", "--pairs", "x"], "give the data to measure on"),
+        (["a", "b", "--sts", "x"], "only a greedy soup measures its models"),
     ],
 )
 def test_bad_arguments(models: List[Path], tmp_path: Path, arguments: List[str], said: str) -> None:

@@ -1,1 +1,1 @@
-"""Kinds of training: one task, one file."""
+"""The kinds of training, called tasks. Each module defines one task."""

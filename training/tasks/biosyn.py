@@ -1,8 +1,8 @@
-"""The task of BioSyn: mentions of a corpus learn to find any synonym of their concept among candidates of sparse and dense search.
+"""The task of BioSyn: a mention of a corpus learns to find any synonym of its concept among candidates of a sparse and a dense search.
 
-The probability of a candidate is the softmax of its scores over all candidates of the mention, and candidates that share the gold concept count
-together (marginal maximum likelihood). Candidates are searched anew every epoch. Unlike in the paper, vectors have length 1, as a linker compares
-them, so the scores are divided by a temperature; and the sparse weight is in units of a cosine.
+The probability of a candidate is the softmax of its score over all candidates of the mention. The probabilities of the candidates of the gold concept
+are added (marginal maximum likelihood). The candidates are searched again in every epoch. There are two differences from the paper: the vectors have
+length 1, as in a linker, so the scores are divided by a temperature; and the sparse weight is in units of a cosine.
 
 Source: Sung et al., ACL 2020.
 """
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from ..recipe import Recipe
 
-PLACE, SPARSE, RIGHT = range(3)  # of a label's last axis
+PLACE, SPARSE, RIGHT = range(3)  # positions on the last axis of the labels
 
 
 @registry.tasks("spacy-sapbert.BioSyn.v1")
@@ -52,26 +52,26 @@ def biosyn(
     """Make the task.
 
     Args:
-        train: Corpora whose mentions are trained on.
-        dev: Corpora whose mentions are measured on; the dictionary then also has the mentions of `train`. Empty: nothing is measured.
-        kinds: Only mentions of these kinds; empty: all.
-        mentions: Mentions in a batch, of all processes together.
-        candidates: Names that each is held against.
-        dense_share: Share of them that the encoder finds; the others are found by TF-IDF.
-        temperature: Scores are divided by it.
-        sparse_weight: What the sparse score counts beside the cosine, at first.
+        train: Corpora to train on.
+        dev: Corpora to measure on; the dictionary then also contains the mentions of `train`. Empty: nothing is measured.
+        kinds: Only mentions of these kinds are used; empty: all.
+        mentions: Number of mentions in a batch, of all processes together.
+        candidates: Number of candidate names for each mention.
+        dense_share: Share of the candidates that the encoder finds, 0 to 1; TF-IDF finds the others.
+        temperature: The scores are divided by it.
+        sparse_weight: Weight of the sparse score relative to the cosine, at the start of the training.
         sparse_rate: Learning rate of this weight.
 
     Raises:
         SapbertError: E511.
     """
     if not train:
-        raise fail("E511", setting="task.train", value=train, why="name at least one corpus")
+        raise fail("E511", setting="task.train", value=train, why="give at least one corpus")
     for setting, value, least in (("mentions", mentions, 1), ("candidates", candidates, 2)):
         if value < least:
             raise fail("E511", setting=f"task.{setting}", value=value, why=f"it must be at least {least}")
     if not 0 <= dense_share <= 1:
-        raise fail("E511", setting="task.dense_share", value=dense_share, why="it is a share, from 0 to 1")
+        raise fail("E511", setting="task.dense_share", value=dense_share, why="it must be a share, from 0 to 1")
     for setting, rate in (("temperature", temperature), ("sparse_rate", sparse_rate)):
         if not rate > 0:
             raise fail("E511", setting=f"task.{setting}", value=rate, why="it must be above 0")
@@ -79,7 +79,7 @@ def biosyn(
 
 
 class BioSynTask(Task):
-    """BioSyn, measured by the mentions of dev parts in the dictionary with the training mentions."""
+    """BioSyn, measured with the mentions of the dev corpora; the dictionary then also contains the training mentions."""
 
     paths = ("kb",)
 
@@ -100,13 +100,13 @@ class BioSynTask(Task):
         self.temperature, self.sparse_weight, self.sparse_rate = temperature, sparse_weight, sparse_rate
 
     def check(self, recipe: Recipe) -> None:
-        """Check the recipe: gradients are not cached, because the sparse weight has one too."""
+        """Check the recipe: gradients cannot be cached, because the sparse weight has a gradient too."""
         super().check(recipe)
         if recipe.training.cache_gradients:
-            raise ValueError("training.cache_gradients is not for this task; lower task.mentions or task.candidates for less memory")
+            raise ValueError("training.cache_gradients does not work with this task; to save memory, lower task.mentions or task.candidates")
 
     def extent(self, recipe: Recipe) -> tuple[int, int, int]:
-        """Return the number of mentions, those of a batch, and the texts of one; see `Task.extent`."""
+        """Return the number of mentions, the mentions of a batch, and the texts for each mention; see `Task.extent`."""
         return len(self._to_learn(Concepts(KnowledgeBase(recipe.paths.kb))).texts), self.mentions, 1 + self.candidates
 
     def _to_learn(self, concepts: Concepts) -> Lookups:
@@ -116,10 +116,10 @@ class BioSynTask(Task):
         return found
 
     def prepare(self, recipe: Recipe, encoder: SentenceTransformer) -> Prepared:
-        """Read dictionary and mentions.
+        """Read the dictionary and the mentions.
 
         Raises:
-            SapbertError: E611 (no mention to learn), E1xx (knowledge base), E546, those of `read_corpus`.
+            SapbertError: E611 (no mention to learn), E1xx (knowledge base), E546, and the errors of `read_corpus`.
         """
         from datasets import Dataset
 
@@ -168,13 +168,13 @@ class BioSynTask(Task):
 
 
 class RenewedBatches(ShuffledBatches):
-    """Shuffled batches; a new epoch renews the candidates of its mentions.
+    """Shuffled batches. A new epoch searches the candidates of the mentions again.
 
     Args:
-        dataset: Its number of rows counts.
-        batch_size: Rows.
-        seed: Of the order.
-        candidates: Of the mentions.
+        dataset: The data set; only its number of rows is used.
+        batch_size: Number of rows in a batch.
+        seed: Seed of the order.
+        candidates: Candidates of the mentions.
     """
 
     def __init__(self, dataset: Any, batch_size: int, seed: int, candidates: Candidates) -> None:
@@ -182,21 +182,21 @@ class RenewedBatches(ShuffledBatches):
         self.candidates = candidates
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the epoch, which decides the order, and search candidates by the encoder as it is now."""
+        """Set the epoch, which determines the order, and search the candidates with the encoder as it is now."""
         super().set_epoch(epoch)
         self.candidates.renew(epoch)
 
 
 class CandidateCollator:
-    """Turn mentions into the tokens of their texts and of the distinct names of their candidates.
+    """Make a batch: the tokens of q mentions and of the distinct names of their candidates.
 
-    The result is that of `training.loop.trainer.NameCollator`: first the q mentions, then the names. "label" is (q, k, 3): for each candidate the
-    place of its name among the names, its sparse score, and 1 where it is right.
+    The result has the form of `training.loop.trainer.NameCollator`: first the q mentions, then the names. "label" is (q, k, 3): for each candidate
+    the position of its name among the names of the batch, its sparse score, and 1 if it is right.
 
     Args:
-        tokenizer: The tokenizer of the encoder.
-        max_length: Tokens of a text at most.
-        candidates: The candidates of all mentions.
+        tokenizer: Tokenizer of the encoder.
+        max_length: Greatest number of tokens of a text.
+        candidates: Candidates of all mentions.
     """
 
     valid_label_columns = ["label"]
@@ -208,7 +208,7 @@ class CandidateCollator:
         """Return the tokens and labels of a batch."""
         found, chosen = self.candidates, [int(row["mention"]) for row in rows]
         names, places = np.unique(found.rows[chosen], return_inverse=True)
-        label = np.empty((len(chosen), found.count, 3), dtype=np.float32)  # it holds places exactly, up to 2 ** 24
+        label = np.empty((len(chosen), found.count, 3), dtype=np.float32)  # float32 holds positions up to 2 ** 24 exactly
         label[:, :, PLACE] = places.reshape(len(chosen), found.count)
         for i, mention in enumerate(chosen):
             label[i, :, SPARSE], label[i, :, RIGHT] = found.sparse_scores(mention), found.right(mention)
@@ -217,18 +217,18 @@ class CandidateCollator:
 
 
 class SynonymMarginalisation(Objective):
-    """The marginal likelihood of the right candidates of the mentions of a batch.
+    """The marginal likelihood of the right candidates, for the mentions of a batch.
 
     A score is (cosine + weight x sparse score) / temperature.
 
     Args:
         model: The encoder.
-        temperature: Scores are divided by it.
-        sparse_weight: The weight at first; it is learned.
+        temperature: The scores are divided by it.
+        sparse_weight: First value of the weight, which is learned.
         batch_tokens: See `Objective`.
 
     Attributes:
-        candidates: Of the training mentions; checkpoints hold them.
+        candidates: Candidates of the training mentions; they are part of a checkpoint.
     """
 
     candidates: Candidates
@@ -240,10 +240,10 @@ class SynonymMarginalisation(Objective):
         self.sparse_weight.register_hook(_averaged)
 
     def measure(self, vectors: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        """Return the mean loss of the mentions that have a right candidate, of all processes; a scalar.
+        """Return the mean loss of the mentions that have a right candidate, over all processes; a scalar.
 
         Args:
-            vectors: (q + n, d) of q mentions and then n names, L2-normalised.
+            vectors: (q + n, d), the L2-normalised vectors of q mentions and then of n names.
             labels: (q, k, 3), see `CandidateCollator`.
         """
         self.names += len(vectors) * processes()
@@ -254,23 +254,23 @@ class SynonymMarginalisation(Objective):
         count = torch.tensor(float(len(losses)), device=vectors.device)
         if processes() > 1:
             dist.all_reduce(count)
-        nothing = 0 * (vectors.sum() + self.sparse_weight)  # a gradient for every weight, also of a batch without a right candidate
+        nothing = 0 * (vectors.sum() + self.sparse_weight)  # gives every weight a gradient, even if no mention has a right candidate
         return losses.sum() * processes() / count.clamp(min=1) + nothing
 
     def own_state(self) -> dict[str, torch.Tensor]:
-        """Return the sparse weight, and the candidates with their epoch."""
+        """Return the state for a checkpoint: the sparse weight, and the candidates with their epoch."""
         rows, epoch = torch.from_numpy(self.candidates.rows), torch.tensor(self.candidates.epoch)
         return {"sparse_weight": self.sparse_weight.detach().cpu(), "candidates": rows, "epoch": epoch}
 
     def load_own_state(self, state: dict[str, torch.Tensor]) -> None:
-        """Take what `own_state` gave."""
+        """Restore the state that `own_state` returned."""
         with torch.no_grad():
             self.sparse_weight.copy_(state["sparse_weight"])
         self.candidates.keep(state["candidates"].numpy(), int(state["epoch"]))
 
 
 def _averaged(gradient: torch.Tensor) -> torch.Tensor:
-    """Return the mean of a gradient over the processes: DistributedDataParallel averages those of the encoder alone."""
+    """Return the mean of a gradient over the processes. DistributedDataParallel averages only the gradients of the encoder."""
     if processes() > 1:
         gradient = gradient.clone()
         dist.all_reduce(gradient)
@@ -279,11 +279,11 @@ def _averaged(gradient: torch.Tensor) -> torch.Tensor:
 
 
 def marginal_losses(scores: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
-    """Return -log of the probability of all right candidates together, for each mention that has one.
+    """Return -log of the total probability of all right candidates, for each mention that has one.
 
     Args:
-        scores: (q, k) of candidates; their softmax is the probability.
-        right: bool (q, k).
+        scores: (q, k), scores of the candidates; the probability is their softmax.
+        right: bool (q, k), whether a candidate is right.
 
     Returns:
         (u,) for the u mentions with a right candidate.
@@ -294,19 +294,19 @@ def marginal_losses(scores: torch.Tensor, right: torch.Tensor) -> torch.Tensor:
 
 
 def words(report: dict[str, Any]) -> Words:
-    """Write the report of this task in the card's words."""
+    """Return the texts of the model card for a report of this task."""
     counts = report["biosyn"]
     data = (
-        f"{counts['distinct_mentions']:,} distinct mentions of {', '.join(report['sources'])} ({counts['mentions']:,} with composites and repetitions), each held against names of a "
-        f"dictionary of {counts['names']:,}. What the mentions were taken from must not be measured on."
+        f"{counts['distinct_mentions']:,} distinct mentions of {', '.join(report['sources'])} ({counts['mentions']:,} with composites and "
+        f"repetitions), each compared with names of a dictionary of {counts['names']:,}. Do not measure on the corpora from which the mentions were taken."
     )
     if not report["after"]:
         return Words("BioSyn (Sung et al., ACL 2020)", "mentions find any synonym of their concept", data, tag="biosyn")
     measured = (
-        f"{counts['dev_mentions']:,} mentions of the dev part as BioSyn counts them: names in lower case without punctuation, the training mentions among "
-        f"them; all parts of a composite\nmust be right. The sparse weight is {report['after']['sparse_weight']}."
+        f"{counts['dev_mentions']:,} mentions of the dev part, counted as BioSyn does: names in lower case without punctuation, including the "
+        f"training mentions; all parts of a composite\nmust be right. The sparse weight is {report['after']['sparse_weight']}."
     )
-    rows = [(said, (f"{by}_at1", f"{by}_at5")) for by, said in (("both", "both scores"), ("dense", "vectors alone"), ("sparse", "TF-IDF alone"))]
+    rows = [(title, (f"{by}_at1", f"{by}_at5")) for by, title in (("both", "both scores"), ("dense", "only vectors"), ("sparse", "only TF-IDF"))]
     return Words(
         "BioSyn (Sung et al., ACL 2020)", "mentions find any synonym of their concept", data, measured, (Table(("@1", "@5"), rows),), tag="biosyn"
     )

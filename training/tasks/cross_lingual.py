@@ -1,8 +1,8 @@
 """The task of cross-lingual distillation: a student learns the teacher's vector of an English name, for that name and for its translations.
 
-The loss is the mean squared error. Where student and teacher have the same width, the student's vectors come near to the teacher's. Where the widths
-differ, a linear layer leads from the student's vector to the teacher's width; it is dropped when the student is saved. In both cases the index of
-English names is made with the student. The teacher's vectors are L2-normalised, like all vectors of this project.
+The loss is the mean squared error. If student and teacher have the same width, the student's vectors become close to the teacher's. If the widths
+differ, a linear layer maps the student's vector to the teacher's width; this layer is removed when the student is saved. In both cases the index of
+English names must be made with the student. The teacher's vectors are L2-normalised, like all vectors of this project.
 
 Source: Reimers and Gurevych, EMNLP 2020.
 """
@@ -43,7 +43,7 @@ SPLITS = ("train", HELD_OUT)
 
 
 class Translations(NamedTuple):
-    """Rows of one split: names, their translations, the languages of these, and the concepts."""
+    """The rows of one split: English names, their translations, the languages of the translations, and the concepts."""
 
     english: list[str]
     translation: list[str]
@@ -53,13 +53,13 @@ class Translations(NamedTuple):
 
 @registry.tasks("spacy-sapbert.CrossLingualDistillation.v1")
 def cross_lingual_distillation(teacher: str, translations: str, pairs: int = 64, teacher_length: int = 0) -> CrossLingualDistillationTask:
-    """Make the task. It is measured by held-out translations: whether the nearest English name of the table belongs to the concept.
+    """Make the task. It is measured with held-out translations: whether the nearest English name of the table belongs to the same concept.
 
     Args:
         teacher: Folder or name of an English encoder.
-        translations: Folder with translations.parquet (`python -m training translations cross-lingual`); the teacher's vectors are kept in it.
-        pairs: Pairs in a batch, of all processes together: twice as many texts.
-        teacher_length: Tokens that the teacher reads of a name; 0: as many as the student.
+        translations: Folder with translations.parquet (`python -m training translations cross-lingual`); the teacher's vectors are stored in it.
+        pairs: Number of pairs in a batch, of all processes together; a batch has twice as many texts.
+        teacher_length: Greatest number of tokens of a name that the teacher reads; 0: as many as the student.
 
     Raises:
         SapbertError: E511.
@@ -71,19 +71,19 @@ def cross_lingual_distillation(teacher: str, translations: str, pairs: int = 64,
 
 
 class CrossLingualDistillationTask(Task):
-    """Cross-lingual distillation, measured by held-out translations."""
+    """Cross-lingual distillation, measured with held-out translations."""
 
     def __init__(self, teacher: str, translations: str, pairs: int, teacher_length: int) -> None:
         self.teacher, self.translations, self.pairs, self.teacher_length = teacher, Path(translations), pairs, teacher_length
 
     def extent(self, recipe: Recipe) -> tuple[int, int, int]:
-        """Return the number of rows to train on, those of a batch, and 2; see `Task.extent`."""
+        """Return the number of training rows, the rows of a batch, and 2; see `Task.extent`."""
         path = self.translations / TRANSLATIONS
         split = read_table(path, EXPECTED, pa.schema([("split", pa.string())])).column("split")
         return split.to_pylist().count("train"), self.pairs, 2
 
     def prepare(self, recipe: Recipe, encoder: SentenceTransformer) -> Prepared:
-        """Read the table, and encode its English names with the teacher, once.
+        """Read the table, and encode its English names with the teacher. The teacher's vectors are stored and used again.
 
         Raises:
             SapbertError: E610 (the table), E611 (nothing to learn), E512 (the teacher).
@@ -94,13 +94,13 @@ class CrossLingualDistillationTask(Task):
         splits = read_translations(path)
         train, held, counts = apart(splits["train"], splits[HELD_OUT])
         if not train.english:
-            raise fail("E611", path=path, why="no row of the split 'train' is left")
+            raise fail("E611", path=path, why="no row of the split 'train' remains")
         names = list(dict.fromkeys(train.english))
         teacher = Teacher(self.teacher, self.teacher_length or recipe.encoder.max_length, given.gpu_id)
         data_settings = {"translations": checksum(path), "teacher": teacher.fingerprint}
 
         def make(folder: Path) -> dict[str, Any]:
-            np.save(folder / TARGETS, teacher.encode(names), allow_pickle=False)  # as many vectors as the table has English names
+            np.save(folder / TARGETS, teacher.encode(names), allow_pickle=False)  # a vector for each English name of the table
             return {"names": len(names)}
 
         folder = kept(self.translations, data_settings, make)
@@ -114,7 +114,7 @@ class CrossLingualDistillationTask(Task):
         sample = held_out_translations(held, splits, given.seed, given.eval_queries, given.eval_names)
 
         def label(rows: Sequence[dict[str, Any]]) -> torch.Tensor:
-            return torch.from_numpy(np.array(targets[[row["name"] for row in rows]])).repeat(2, 1)  # for both columns
+            return torch.from_numpy(np.array(targets[[row["name"] for row in rows]])).repeat(2, 1)  # the same target for both columns
 
         return Prepared(
             data=Dataset(table, fingerprint=data_settings["translations"][:32]),
@@ -140,7 +140,7 @@ def _counts(words: Sequence[str]) -> dict[str, int]:
 
 
 def read_translations(path: Path) -> dict[str, Translations]:
-    """Read the table: split -> its rows, texts without outer white space.
+    """Read the table. Return split -> its rows; white space at the ends of texts is removed.
 
     Raises:
         SapbertError: E610 (the table, an empty text).
@@ -156,10 +156,10 @@ def read_translations(path: Path) -> dict[str, Translations]:
 
 
 def apart(train: Translations, held: Translations) -> tuple[Translations, Translations, dict[str, int]]:
-    """Remove from both splits what would flatter the figures, and count it.
+    """Remove the rows of both splits that would make the figures too good, and count them.
 
-    Removed are training rows whose translation is a held-out one of the same language, and held-out translations that are written like an English
-    name of the concept.
+    Training rows are removed if their translation is also a held-out translation of the same language. Held-out translations are removed if they are
+    written like an English name of the concept.
     """
     queries = {(normalise(text), language) for text, language in zip(held.translation, held.language)}
     rows = [i for i, (text, language) in enumerate(zip(train.translation, train.language)) if (normalise(text), language) not in queries]
@@ -178,7 +178,7 @@ def _rows(part: Translations, rows: Sequence[int]) -> Translations:
 
 
 def held_out_translations(held: Translations, splits: dict[str, Translations], seed: int, eval_queries: int, eval_names: int) -> HeldOut:
-    """Return held-out translations, and a dictionary of English names of the table: those of their concepts and a sample of the others."""
+    """Return a sample of held-out translations, and a dictionary: the English names of their concepts and a sample of the table's others."""
     chance = np.random.default_rng([seed, 4])
     chosen = sorted(chance.choice(len(held.english), min(eval_queries, len(held.english)), replace=False).tolist()) if held.english else []
     asked = _rows(held, chosen)
@@ -194,7 +194,7 @@ def held_out_translations(held: Translations, splits: dict[str, Translations], s
 
 
 class TranslationAccuracy(HeldOutAccuracy):
-    """The accuracy of all held-out translations together, which decides, and of each language."""
+    """The accuracy of all held-out translations together, which is the main figure, and of each language."""
 
     def __init__(self, data: HeldOut) -> None:
         super().__init__(data)
@@ -206,32 +206,32 @@ class TranslationAccuracy(HeldOutAccuracy):
 
 
 def words(report: dict[str, Any]) -> Words:
-    """Write the report of this task in the card's words."""
+    """Return the texts of the model card for a report of this task."""
     counts, held = report["translations"], report["held_out"]
     data = (
         f"{counts['pairs']:,} names and their translations ({listed(counts['languages'])}; {', '.join(report['sources'])}) of {counts['english_names']:,} "
-        f"English names. Left out: {counts['held_out_in_training']:,} translations that are held out of the same language. "
+        f"English names. Left out: {counts['held_out_in_training']:,} translations that are also held-out translations of the same language. "
     )
     data += (
-        "A linear layer led to the teacher's width and was dropped: make indexes with this encoder."
+        "A linear layer mapped the vectors to the teacher's width, and was removed: make indexes with this encoder."
         if report["teacher"]["linear_map"]
-        else ("The vectors come near to those of the teacher; make indexes with this encoder.")
+        else ("The vectors are close to those of the teacher; make indexes with this encoder.")
     )
     measured, tables = "", []
     if report["after"]:
         measured = (
             f"Held-out translations ({held['queries']:,}; {counts['held_out_same_as_english']:,} that are written as in English are left out) against "
-            f"{held['names']:,} English names by exact search, ties as their expectation."
+            f"{held['names']:,} English names by exact search; ties count by their expected value."
         )
         groups = [key.removesuffix("_at1") for key in report["after"] if key.endswith("_at1")]
-        said = {HELD_OUT: "all languages"}
-        tables = [Table(("@1", "@5"), [(said.get(group, group), (f"{group}_at1", f"{group}_at5")) for group in groups])]
+        titles = {HELD_OUT: "all languages"}
+        tables = [Table(("@1", "@5"), [(titles.get(group, group), (f"{group}_at1", f"{group}_at5")) for group in groups])]
     return Words(
         "cross-lingual distillation (Reimers and Gurevych, EMNLP 2020)",
-        "a translation is led to the teacher's vector of the English name",
+        "a name and its translation get the teacher's vector of the English name",
         data,
         measured,
         tables,
         language="[en, " + ", ".join(sorted(counts["languages"])) + "]",
-        limits="A name in a language that is not among these, a whole sentence, or an abbreviation without its long form will be placed badly.",
+        limits="The encoder gives poor vectors for names in other languages, for sentences, and for abbreviations without their long form.",
     )

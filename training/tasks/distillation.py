@@ -1,20 +1,21 @@
 """The task of self-distillation (BioLORD-2023-S: Remy et al., JAMIA 2024, the self-distillation phase).
 
-The target of a concept is the mean of the teacher's vectors of its name and of its definition, reduced by PCA to 64 dimensions. The
-student, an encoder that has not seen the contrastive phase, gets a new linear layer of that width and learns the concept's target for each of
-its names and definitions alike, by mean squared error. The layer is dropped when the student is saved: like the published models, whose
-vectors have the full width of their base, the encoder gives what lies before it. Student and teacher may be of different size and kind.
+The target of a concept is the mean of the teacher's vectors of its name and of its definition, reduced by PCA to 64 dimensions. The student is an
+encoder that was not trained in the contrastive phase. It gets a new linear layer of that width, and learns to give the target of a concept for each
+of its names and definitions; the loss is the mean squared error. The layer is removed when the student is saved, so the saved encoder gives vectors
+of the full width of its base, like the published models. Student and teacher may differ in size and kind.
 
-What the paper leaves open, and what is done here:
+The paper does not describe every detail. These are our choices:
 
-- The teacher's vectors are L2-normalised; their mean is not normalised again. The PCA is centred and not whitened: Euclidean distances
-  between targets are those between the means, as far as 64 dimensions hold them. `whiten` divides each direction by its deviation.
-- The layer reads the L2-normalised vector, so that all that it learns lies in what a linker compares.
-- The layer begins where it predicts the targets best from the student's first vectors (ridge regression over a sample of texts), so that what
-  is learnt is what these lack. From random weights (`head = "random"`) the encoder first follows noise: after 400 steps of 128 texts the student
-  was worse than its base at everything.
-- Several names or definitions of a concept (ontologies joined) are averaged first. A concept without a definition takes its descriptions; one
-  that has neither, the mean of all its names and synonyms: a single string is a poor centre. Without a name, synonyms stand for it.
+- The teacher's vectors are L2-normalised; their mean is not normalised again. The PCA is centred and not whitened, so the Euclidean distances
+  between targets are those between the means, as well as 64 dimensions can keep them. `whiten` divides each direction by its standard deviation.
+- The input of the layer is the L2-normalised vector, because that is the vector which a linker compares.
+- The first weights of the layer are those that predict the targets best from the student's first vectors (ridge regression on a sample of texts), so
+  the training starts from the best linear prediction. With random first weights (`head = "random"`), the encoder first learns noise: after 400 steps
+  of 128 texts the student was worse than its base in every figure.
+- If a concept has several names or definitions, because ontologies were joined, their mean is taken first. For a concept without a definition, its
+  descriptions are used. If it has neither, the target is the mean of all its names and synonyms, because a single string is a poor target. If it has
+  no name, its synonyms are used instead.
 """
 
 from __future__ import annotations
@@ -55,20 +56,20 @@ SCHEMA = pa.schema([("label", pa.int32()), ("text", pa.large_string()), ("kind",
 KINDS = ("name", "synonym", "definition", "description")
 NAME, SYNONYM, DEFINITION, DESCRIPTION = range(4)
 HEADS = ("fitted", "random")
-FITTED_ON = 5_000  # texts
-RIDGE = 1e-4  # of the vectors' variance, which is at most 1 over all directions
+FITTED_ON = 5_000  # number of texts
+RIDGE = 1e-4  # relative to the variance of the vectors, which is at most 1 over all directions
 TARGETS, MEAN, COMPONENTS = "targets.npy", "mean.npy", "components.npy"
 
 
 class Texts(NamedTuple):
-    """Texts of concepts.
+    """The texts of concepts.
 
     Attributes:
-        text: (n,) Arrow column.
-        concept: (n,) row of the targets.
-        kind: (n,) position in KINDS.
+        text: (n,), Arrow column of the texts.
+        concept: (n,), row of each text's concept in the targets.
+        kind: (n,), kind of each text, as a position in KINDS.
         concepts: Number of concepts.
-        counts: What was read and left out.
+        counts: Numbers of texts that were read and left out.
     """
 
     text: Any
@@ -89,29 +90,29 @@ def self_distillation(
     teacher_length: int = 0,
     head: str = "fitted",
 ) -> SelfDistillationTask:
-    """Make the task, see the module.
+    """Make the task, see the docstring of the module.
 
-    With `paths.pairs` and `paths.kb` it is measured by held-out synonyms; these and the unseen concepts are then left out of the texts. Without them
-    nothing is measured, and the last weights are kept.
+    With `paths.pairs` and `paths.kb` it is measured with held-out synonyms; these and the unseen concepts are then left out of the texts. Without
+    them nothing is measured, and the last weights are saved.
 
     Args:
         teacher: Folder or name of the contrastive model.
-        texts: Folder with texts.parquet (`python -m training definitions`); the targets are kept in it.
-        dimensions: Of the targets; 0: all of the teacher's, without PCA.
-        whiten: Whether each direction is scaled to variance 1.
+        texts: Folder with texts.parquet (`python -m training definitions`); the targets are stored in it.
+        dimensions: Number of dimensions of the targets; 0: as many as the teacher's vectors have, without PCA.
+        whiten: Whether to scale each direction to variance 1.
         kinds: Kinds of texts that the student learns; "description" can be added.
-        size: Texts in a batch, of all processes together.
-        teacher_length: Tokens that the teacher reads of a text; 0: as many as the student.
-        head: How the new layer begins, "fitted" or "random".
+        size: Number of texts in a batch, of all processes together.
+        teacher_length: Greatest number of tokens of a text that the teacher reads; 0: as many as the student.
+        head: First weights of the new layer, "fitted" or "random".
 
     Raises:
         SapbertError: E511.
     """
     if head not in HEADS:
-        raise fail("E511", setting="task.head", value=head, why=f"name one of {', '.join(HEADS)}")
+        raise fail("E511", setting="task.head", value=head, why=f"give one of {', '.join(HEADS)}")
     unknown = [kind for kind in kinds if kind not in KINDS]
     if unknown or not kinds:
-        raise fail("E511", setting="task.kinds", value=kinds, why=f"name one or more of {', '.join(KINDS)}")
+        raise fail("E511", setting="task.kinds", value=kinds, why=f"give one or more of {', '.join(KINDS)}")
     for setting, value, least in (("dimensions", dimensions, 0), ("size", size, 1), ("teacher_length", teacher_length, 0)):
         if value < least:
             raise fail("E511", setting=f"task.{setting}", value=value, why=f"it must be at least {least}")
@@ -121,7 +122,7 @@ def self_distillation(
 
 
 class SelfDistillationTask(Task):
-    """Self-distillation, measured by held-out synonyms where pairs are given."""
+    """Self-distillation, measured with held-out synonyms if pairs are given."""
 
     def __init__(
         self, teacher: str, texts: str, dimensions: int, whiten: bool, kinds: Sequence[str], size: int, teacher_length: int, head: str = "fitted"
@@ -131,18 +132,18 @@ class SelfDistillationTask(Task):
         self.kinds, self.size, self.teacher_length = list(kinds), size, teacher_length
 
     def check(self, recipe: Recipe) -> None:
-        """Check the recipe: pairs and knowledge base go together."""
+        """Check the recipe: it gives both the pairs and their knowledge base, or neither."""
         super().check(recipe)
         if bool(recipe.paths.pairs) != bool(recipe.paths.kb):
             raise ValueError("give both paths.pairs and paths.kb, or neither")
 
     def extent(self, recipe: Recipe) -> tuple[int, int, int]:
-        """Return the number of texts of the kinds that are learnt, those of a batch, and 1; held-out texts are counted too. See `Task.extent`."""
+        """Return the number of texts of the chosen kinds (with held-out texts), the texts of a batch, and 1; see `Task.extent`."""
         kind = read_table(self.texts / TEXTS, EXPECTED, pa.schema([("kind", pa.string())])).column("kind")
         return sum(int(one["counts"]) for one in kind.value_counts().to_pylist() if one["values"] in self.kinds), self.size, 1
 
     def prepare(self, recipe: Recipe, encoder: SentenceTransformer) -> Prepared:
-        """Read the texts, and make the targets with the teacher, once.
+        """Read the texts, and make the targets with the teacher. The targets are stored and used again.
 
         Raises:
             SapbertError: E610 (the table), E611 (nothing to learn), E511 (dimensions), E512 (the teacher), E502 (pairs).
@@ -161,12 +162,12 @@ class SelfDistillationTask(Task):
         chosen = np.isin(texts.kind, [KINDS.index(kind) for kind in self.kinds])
         rows = np.flatnonzero(chosen)
         if not len(rows):
-            raise fail("E611", path=self.texts / TEXTS, why=f"it holds no {' and no '.join(self.kinds)}")
+            raise fail("E611", path=self.texts / TEXTS, why=f"it contains no {' and no '.join(self.kinds)}")
         learnt = {kind: int((texts.kind[rows] == place).sum()) for place, kind in enumerate(KINDS) if kind in self.kinds}
         fingerprint = manifest["files"][TARGETS]["blake2b"]
         table = pa.table({"text": texts.text.take(pa.array(rows)), "concept": pa.array(texts.concept[rows])})
         some = np.sort(np.random.default_rng(given.seed).permutation(len(table))[:FITTED_ON]) if self.head == "fitted" else np.zeros(0, dtype=int)
-        first = encode(encoder, table.column("text").take(pa.array(some)).to_pylist()) if len(some) else None  # before it has a head
+        first = encode(encoder, table.column("text").take(pa.array(some)).to_pylist()) if len(some) else None  # before the head is added
         add_head(encoder, targets.shape[1])
         if first is not None:
             fit_head(encoder, first, np.asarray(targets)[texts.concept[rows][some]])
@@ -188,31 +189,31 @@ class SelfDistillationTask(Task):
         )
 
     def _read(self, recipe: Recipe) -> tuple[Texts, dict[str, Any], Any, dict[str, Any]]:
-        """Return the texts without what is held out, fingerprints, the evaluator, and the report's part on both."""
+        """Return the texts without held-out ones, the fingerprints of the data, the evaluator, and the part of the report about both."""
         path = self.texts / TEXTS
         held: set[str] = set()
         unseen: set[int] = set()
         evaluator, report, settings = None, {}, {}
-        said = _manifest(self.texts)
+        texts_manifest = _manifest(self.texts)
         if recipe.paths.pairs:
             kb, manifest = open_pairs(recipe)
-            if "kb" in said and said["kb"] != kb.fingerprint:
-                raise fail("E610", path=path, expected=EXPECTED, why=f"it was made of another knowledge base than '{recipe.paths.kb}'")
+            if "kb" in texts_manifest and texts_manifest["kb"] != kb.fingerprint:
+                raise fail("E610", path=path, expected=EXPECTED, why=f"it was made from another knowledge base than '{recipe.paths.kb}'")
             queries = read_queries(recipe.paths.pairs)
             held = {normalise(query.query) for query in queries}
-            if "kb" in said:  # else its labels are not those of the pairs
+            if "kb" in texts_manifest:  # without "kb", the labels are not those of the pairs
                 unseen = {query.label for query in queries if query.split == ZERO_SHOT}
             sample = held_out_sample(kb, recipe)
             evaluator = HeldOutAccuracy(sample) if sample.queries else None
             report = {"held_out": {"queries": len(sample.queries), "names": len(sample.names)}}
             settings = {"pairs": manifest["files"]["queries.parquet"]["blake2b"]}
         texts = read_texts(path, held, unseen)
-        report["sources"] = said.get("sources", [path.parent.name])
+        report["sources"] = texts_manifest.get("sources", [path.parent.name])
         return texts, {"texts": checksum(path), **settings}, evaluator, report
 
 
 def fit_head(encoder: SentenceTransformer, vectors: Floats2d, targets: Floats2d) -> None:
-    """Set the head to the ridge regression of targets (n, width) on vectors (n, d)."""
+    """Set the weights of the head by ridge regression of the targets (n, width) on the vectors (n, d)."""
     x, y = vectors.astype(np.float64), targets.astype(np.float64)
     mean_x, mean_y = x.mean(axis=0), y.mean(axis=0)
     x, y = x - mean_x, y - mean_y
@@ -234,15 +235,15 @@ def _manifest(folder: Path) -> dict[str, Any]:
 
 
 def read_texts(path: Path, held: set[str], unseen: set[int]) -> Texts:
-    """Read the table without empty texts, held-out texts and unseen concepts, and count what is left out.
+    """Read the table, and leave out empty texts, held-out texts and unseen concepts; count them.
 
     Args:
-        path: The table.
+        path: File of the table.
         held: Held-out texts, normalised.
         unseen: Labels of unseen concepts.
 
     Raises:
-        SapbertError: E610 (missing file or column, null values, an unknown kind), E611 (nothing is left).
+        SapbertError: E610 (missing file or column, null values, an unknown kind), E611 (no text remains).
     """
     table = read_table(path, EXPECTED, SCHEMA)
     kind = codes(table.column("kind"), KINDS, path, EXPECTED)
@@ -256,7 +257,7 @@ def read_texts(path: Path, held: set[str], unseen: set[int]) -> Texts:
     away = np.isin(labels, list(unseen))
     keep = ~(empty | measured | away)
     if not keep.any():
-        raise fail("E611", path=path, why=f"none of its {len(table):,} rows is left")
+        raise fail("E611", path=path, why=f"none of its {len(table):,} rows remains")
     order = np.flatnonzero(keep)
     order = order[np.argsort(labels[order], kind="stable")]
     unique, concept = np.unique(labels[order], return_inverse=True)
@@ -273,10 +274,10 @@ def read_texts(path: Path, held: set[str], unseen: set[int]) -> Texts:
 
 
 def shares(texts: Texts) -> tuple[npt.NDArray[np.float64], dict[str, int]]:
-    """Return the share of each text in its concept's target.
+    """Return the share of each text in the target of its concept.
 
     Returns:
-        float (n,), the shares, which sum to 1 for a concept; and how many concepts have a definition, a description alone, or neither.
+        The shares, float (n,), which sum to 1 for each concept; and how many concepts have a definition, only a description, or neither.
     """
     count = np.stack([np.bincount(texts.concept[texts.kind == place], minlength=texts.concepts) for place in range(len(KINDS))])  # (kinds, concepts)
     grounding = np.where(count[DEFINITION] > 0, DEFINITION, np.where(count[DESCRIPTION] > 0, DESCRIPTION, -1))  # (concepts,)
@@ -296,13 +297,13 @@ def shares(texts: Texts) -> tuple[npt.NDArray[np.float64], dict[str, int]]:
 
 
 class Means:
-    """The mean of name and definition of each concept, in a file, with what a PCA needs: their sum and the sum of their outer products.
+    """The mean of name and definition of each concept, in a file, and the sums that a PCA needs: of the means and of their outer products.
 
-    No more than a chunk of vectors is in memory, however many concepts there are.
+    Only one chunk of vectors is in memory at a time, for any number of concepts.
 
     Args:
-        path: The file, float32 (concepts, width) row after row.
-        width: Of a vector.
+        path: File to write the means into, float32 (concepts, width) row after row.
+        width: Number of dimensions of a vector.
     """
 
     def __init__(self, path: Path, width: int) -> None:
@@ -311,10 +312,10 @@ class Means:
         self.products = np.zeros((width, width))
 
     def write(self, texts: Texts, teacher: Any) -> dict[str, int]:
-        """Encode the texts that have a share in a mean, and write the means; return counts. Texts are sorted by concept."""
+        """Encode the texts that have a share in a mean, write the means, and return the counts. The texts must be sorted by concept."""
         share, counts = shares(texts)
         rows = np.flatnonzero(share > 0)
-        open_mean, of = np.zeros((0, self.width), dtype=np.float32), -1  # of the concept whose texts may go on in the next chunk
+        open_mean, of = np.zeros((0, self.width), dtype=np.float32), -1  # the concept whose texts may continue in the next chunk
         with open(self.path, "wb") as file, tqdm(total=len(rows), desc="targets", unit=" texts", disable=len(rows) <= CHUNK) as show:
             for start in range(0, len(rows), CHUNK):
                 part = rows[start : start + CHUNK]
@@ -346,7 +347,8 @@ class Means:
     def components(self, dimensions: int, whiten: bool) -> tuple[npt.NDArray[np.float64], Floats2d, float]:
         """Return the mean (d,), the principal directions (dimensions, d), and the share of the variance that they keep.
 
-        It is the exact PCA, from the covariance, with scikit-learn's signs. With whitening, the directions are divided by the deviations.
+        The PCA is exact; it is computed from the covariance, and the signs are those of scikit-learn. If `whiten` is set, the directions are divided
+        by the standard deviations.
         """
         mean = self.total / self.count
         covariance = (self.products - self.count * np.outer(mean, mean)) / (self.count - 1)
@@ -362,11 +364,11 @@ class Means:
 def write_targets(folder: Path, texts: Texts, teacher: Any, dimensions: int, whiten: bool, path: Path) -> dict[str, Any]:
     """Write targets.npy (concepts, dimensions), and the PCA as mean.npy (d,) and components.npy (dimensions, d).
 
-    With whitening, the components are divided by the deviations, so that targets are always (means − mean) components^T. Memory does not grow with the
-    number of concepts: their means lie in a file while the PCA is computed.
+    If `whiten` is set, the components are divided by the standard deviations, so the targets are always (means − mean) components^T. The memory does
+    not grow with the number of concepts, because their means are in a file while the PCA is computed.
 
     Raises:
-        SapbertError: E511 where there are fewer concepts, or fewer dimensions, than wanted.
+        SapbertError: E511 if the concepts or the teacher's dimensions are too few for `dimensions`.
     """
     most = min(teacher.width, texts.concepts - 1)
     if dimensions > most:
@@ -390,17 +392,17 @@ def write_targets(folder: Path, texts: Texts, teacher: Any, dimensions: int, whi
 
 
 def words(report: dict[str, Any]) -> Words:
-    """Write the report of this task in the card's words."""
+    """Return the texts of the model card for a report of this task."""
     texts, targets = report["texts"], report["targets"]
     data = (
         f"Sources: {', '.join(report['sources'])}. {texts['concepts']:,} concepts ({targets['with_definition']:,} with a definition, "
-        f"{targets['with_description_alone']:,} with a description alone); learnt: {listed(texts['learnt'])}. Targets of {targets['dimensions']} dimensions "
-        f"keep {targets['variance_kept']:.1%} of the variance of the teacher's vectors. Left out: {texts['held_out']:,} texts that are held out, "
-        f"{texts['of_unseen_concepts']:,} of concepts kept out whole, {texts['empty']:,} empty ones."
+        f"{targets['with_description_alone']:,} with only a description); learned: {listed(texts['learnt'])}. Targets of {targets['dimensions']} "
+        f"dimensions keep {targets['variance_kept']:.1%} of the variance of the teacher's vectors. Left out: {texts['held_out']:,} held-out texts, "
+        f"{texts['of_unseen_concepts']:,} texts of held-out concepts, {texts['empty']:,} empty texts."
     )
     measured, tables = "", []
     if report["after"]:
         measured, table = held_out_table(report)
         tables = [table]
-    what = "each name and definition of a concept is led to the mean of a teacher's vectors of both"
+    what = "each name and definition of a concept gets the mean of a teacher's vectors of both"
     return Words("self-distillation (BioLORD-2023: Remy et al., JAMIA 2024)", what, data, measured, tables, tag="biolord", limits="")

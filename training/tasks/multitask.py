@@ -1,7 +1,7 @@
-"""Two tasks in one training: after a number of batches of one task, a batch of the other.
+"""Two tasks in one training: after a given number of batches of the first task comes one batch of the other.
 
-BioLORD-2023 keeps sentence similarity in the training while concepts are learned. sentence-transformers' trainer does the rest: one data set and
-one loss for each task, chosen by the batch.
+BioLORD-2023 also trains sentence similarity while concepts are learned. The trainer of sentence-transformers has one data set and one loss for each
+task, and chooses the loss by the batch.
 
 Source: Remy et al., JAMIA 2024.
 """
@@ -29,12 +29,12 @@ MAIN, ALSO = "main", "also"
 
 @registry.tasks("spacy-sapbert.Multitask.v1")
 def multitask(main: Any, also: Any, every: int = 10) -> MultitaskTask:
-    """Make the task of two tasks. What the first one measures decides which weights are kept. An epoch is one of the first task.
+    """Make a task that combines two tasks. The main figure of the first task decides which weights are saved. An epoch is an epoch of the first task.
 
     Args:
         main: The first task, as `[task.main]`.
         also: The other task, as `[task.also]`.
-        every: Number of batches of the first task before one of the other.
+        every: Number of batches of the first task before each batch of the other.
 
     Raises:
         SapbertError: E511.
@@ -65,7 +65,7 @@ class MultitaskTask(Task):
             task.check(_only(recipe, task))
 
     def extent(self, recipe: Recipe) -> tuple[int, int, int]:
-        """Return the size of the first task, with a batch of the other counted as one of the first; see `Task.extent`."""
+        """Return the size of the first task; a batch of the other task counts as a batch of the first. See `Task.extent`."""
         rows, batch, texts = self.main.extent(_only(recipe, self.main))
         return rows + rows // self.every, batch, texts
 
@@ -73,7 +73,7 @@ class MultitaskTask(Task):
         """Prepare both tasks, and join them.
 
         Raises:
-            SapbertError: Those of both tasks.
+            SapbertError: The errors of both tasks.
         """
         from datasets import DatasetDict
 
@@ -113,13 +113,13 @@ class MultitaskTask(Task):
 
 
 def _only(recipe: Recipe, task: Task) -> Recipe:
-    """Return the recipe as one of the tasks reads it."""
+    """Return the recipe without the sections that a task does not read."""
     left_out = {section: None for section in ("batches", "loss", "miner", "augment") if section not in (*task.needs, *task.takes)}
     return recipe.model_copy(update=left_out)
 
 
 class Collators:
-    """The collators of both tasks; the data set that a batch comes from chooses."""
+    """The collators of both tasks. Each batch gets the collator of its data set."""
 
     valid_label_columns = ["label"]
 
@@ -127,13 +127,13 @@ class Collators:
         self.parts = parts
 
     def __call__(self, rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
-        """Return the batch of the data set that the rows come from."""
+        """Return the batch, made by the collator of the data set that the rows come from."""
         name = str(rows[0]["dataset_name"])
         return {"dataset_name": name, **self.parts[name](rows)}
 
 
 class Evaluators(BaseEvaluator):
-    """The figures of both tasks; that of the first one decides."""
+    """The figures of both tasks. The main figure is that of the first task."""
 
     def __init__(self, parts: Sequence[Any]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -141,22 +141,22 @@ class Evaluators(BaseEvaluator):
         self.primary_metric = self.parts[0].primary_metric
 
     def __call__(self, model: Any, output_path: str | None = None, epoch: int = -1, steps: int = -1) -> dict[str, float]:
-        """Return the figures of all tasks; of equal keys the first task decides."""
+        """Return the figures of both tasks. If both have the same key, the figure of the first task is used."""
         found = [part(model, output_path, epoch, steps) for part in self.parts]
         return {key: value for figures in reversed(found) for key, value in figures.items()}
 
 
 class Interleaved:
-    """Batches of one sampler, and after each `every` of them one of another, which begins again when it is used up.
+    """The batches of one sampler; after every `every` batches comes one of another sampler, which starts again when it has no more batches.
 
-    Processes take batches in turn. So as many batches in a row are of one task as there are processes: all processes of a step do the same. The last
-    batches of the first sampler that do not fill a round are left out of this epoch.
+    The processes take batches in turn. So that all processes do the same task in a step, there are always as many batches of one task in a row as
+    processes. The last batches of the first sampler that are too few for all processes are left out of this epoch.
 
     Args:
         main: The first sampler.
         also: The other sampler.
-        offset: Of the other sampler's rows, which follow those of the first.
-        every: Batches of the first sampler before one of the other.
+        offset: Number of rows before those of the other sampler, which is the number of rows of the first.
+        every: Number of batches of the first sampler before each batch of the other.
     """
 
     batch_size = None  # batches differ in size
@@ -168,7 +168,7 @@ class Interleaved:
         self.epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Set the epoch, which decides the order."""
+        """Set the epoch, which determines the order."""
         self.epoch = epoch
         self.main.set_epoch(epoch)
 
@@ -190,6 +190,6 @@ class Interleaved:
                     yield [row + self.offset for row in next(others)]
 
     def _others(self) -> Iterator[list[int]]:
-        for turn in count(self.epoch * 1000):  # no epoch of main holds a thousand of the other
+        for turn in count(self.epoch * 1000):  # one epoch of main never needs a thousand epochs of the other sampler
             self.also.set_epoch(turn)
             yield from self.also

@@ -1,7 +1,7 @@
-"""The task of self-alignment: pairs of texts of one concept, pulled together by a loss over the batch.
+"""The task of self-alignment: a contrastive loss over the batch makes the vectors of two texts of the same concept similar.
 
-The pairs come from `training.data.pairs` (names), from `training.data.definitions` (names with definitions and descriptions: the contrastive phase
-of BioLORD-2023), or from `training.data.mentions`.
+The pairs of texts come from `training.data.pairs` (names), from `training.data.definitions` (names with definitions and descriptions, for the
+contrastive phase of BioLORD-2023), or from `training.data.mentions`.
 
 Source: SapBERT, Liu et al., NAACL 2021.
 """
@@ -26,27 +26,27 @@ if TYPE_CHECKING:
     from ..recipe import Recipe
 
 AGAINST = ("all", "texts")
-SPLITS = (("held_out", "a synonym kept out, concept seen"), ("zero_shot", "concept not seen at all"))
+SPLITS = (("held_out", "held-out synonym of a concept of the training"), ("zero_shot", "concept that is not in the training"))
 
 
 @registry.tasks("spacy-sapbert.SelfAlignment.v1")
 def self_alignment(against: str = "all") -> SelfAlignmentTask:
-    """Make the task: names of one concept against those of the others, as `[batches]`, `[miner]`, `[loss]` and `[augment]` say.
+    """Make the task. The sections `[batches]`, `[miner]`, `[loss]` and `[augment]` of the recipe configure it.
 
     Args:
-        against: What a name is held against: "all" texts of the batch, names too (SapBERT); or only the "texts", the second of each pair, as
-            BioLORD does with definitions and descriptions. The second way neither mines nor augments.
+        against: The texts with which a name is compared: "all" texts of the batch, with the names (SapBERT); or only the "texts", which are the
+            second texts of the pairs, as BioLORD does with definitions and descriptions. With "texts" there is no mining and no augmentation.
 
     Raises:
         SapbertError: E511.
     """
     if against not in AGAINST:
-        raise fail("E511", setting="task.against", value=against, why=f"name one of {', '.join(AGAINST)}")
+        raise fail("E511", setting="task.against", value=against, why=f"give one of {', '.join(AGAINST)}")
     return SelfAlignmentTask(against)
 
 
 class SelfAlignmentTask(Task):
-    """Self-alignment, measured by held-out synonyms and unseen concepts."""
+    """Self-alignment, measured with held-out synonyms and unseen concepts."""
 
     needs = ("batches", "loss", "miner")
     takes = ("augment",)
@@ -56,7 +56,7 @@ class SelfAlignmentTask(Task):
         self.against = against
 
     def check(self, recipe: Recipe) -> None:
-        """Check the recipe: a name that is held against texts alone has no mined pairs, and texts are not changed."""
+        """Check the recipe: if names are compared only with texts, there is no mining and no augmentation."""
         from ..loop.mining import NoMining
 
         super().check(recipe)
@@ -64,7 +64,7 @@ class SelfAlignmentTask(Task):
             raise ValueError('task.against = "texts" takes neither [augment] nor another [miner] than spacy-sapbert.NoMining.v1')
 
     def extent(self, recipe: Recipe) -> tuple[int, int, int]:
-        """Return the number of pairs, as their manifest says, those of a batch, and 2; see `Task.extent`."""
+        """Return the number of pairs according to their manifest, the pairs of a batch, and 2; see `Task.extent`."""
         return int(pairs_module.check_folder(recipe.paths.pairs)["counts"]["pairs"]), recipe.batches.pairs, 2
 
     def prepare(self, recipe: Recipe, encoder: SentenceTransformer) -> Prepared:
@@ -94,7 +94,7 @@ class SelfAlignmentTask(Task):
             collator = loop.TextCollator(encoder.tokenizer, recipe.encoder.max_length, ("anchor", "positive"), loop.labels_twice)
             kind = loop.TextsForNames
         return Prepared(
-            data=Dataset(table, fingerprint=fingerprint[:32]),  # else it would be made by pickling the table
+            data=Dataset(table, fingerprint=fingerprint[:32]),  # without it, the data set would pickle the table to compute a fingerprint
             batch_size=recipe.batches.pairs,
             batches=batches,
             collator=collator,
@@ -120,12 +120,12 @@ def open_pairs(recipe: Recipe) -> tuple[KnowledgeBase, dict[str, Any]]:
     manifest = pairs_module.check_folder(recipe.paths.pairs)
     kb = KnowledgeBase(recipe.paths.kb)
     if manifest["kb"] != kb.fingerprint:
-        raise fail("E502", path=recipe.paths.pairs, why=f"they were made of another knowledge base than '{recipe.paths.kb}'")
+        raise fail("E502", path=recipe.paths.pairs, why=f"they were made from another knowledge base than '{recipe.paths.kb}'")
     return kb, manifest
 
 
 def held_out_sample(kb: KnowledgeBase, recipe: Recipe) -> HeldOut:
-    """Return held-out queries of both splits and a dictionary, as the recipe says; see `sample_of_queries`.
+    """Return held-out queries of both splits and a dictionary, with the sizes of the recipe; see `sample_of_queries`.
 
     Raises:
         SapbertError: E502.
@@ -134,14 +134,14 @@ def held_out_sample(kb: KnowledgeBase, recipe: Recipe) -> HeldOut:
 
 
 def sample_of_queries(kb: KnowledgeBase, pairs: str, seed: int, eval_queries: int, eval_names: int) -> HeldOut:
-    """Return held-out queries, and a dictionary: all names of their concepts and a sample of the others, never a query.
+    """Return held-out queries, and a dictionary: all names of their concepts and a sample of the other names, but no query.
 
     Args:
         kb: The knowledge base.
-        pairs: Folder of pairs that were made from it.
-        seed: Of the draws.
-        eval_queries: Number of queries at most.
-        eval_names: Number of names beside those of the queries' concepts.
+        pairs: Folder of the pairs that were made from the knowledge base.
+        seed: Seed of the random choices.
+        eval_queries: Greatest number of queries.
+        eval_names: Number of names of other concepts in the dictionary.
 
     Raises:
         SapbertError: E502.
@@ -164,37 +164,39 @@ def sample_of_queries(kb: KnowledgeBase, pairs: str, seed: int, eval_queries: in
 
 
 def held_out_table(report: dict[str, Any]) -> tuple[str, Table]:
-    """Return what the figures of held-out queries measure, and their table."""
-    rows = [(said, (f"{split}_at1", f"{split}_at5")) for split, said in SPLITS if f"{split}_at1" in report["after"]]
+    """Return a description of the figures of held-out queries, and their table."""
+    rows = [(title, (f"{split}_at1", f"{split}_at5")) for split, title in SPLITS if f"{split}_at1" in report["after"]]
     measured = (
-        f"Held-out synonyms by exact search, ties as their expectation, over a sample of {report['held_out']['names']:,} names "
-        f"({report['held_out']['queries']:,} queries); higher than\nover the whole knowledge base."
+        f"Held-out synonyms by exact search among a sample of {report['held_out']['names']:,} names ({report['held_out']['queries']:,} queries); "
+        "ties count by their expected value.\nThe figures are higher than they would be with all names of the knowledge base."
     )
     return measured, Table(("@1", "@5"), rows)
 
 
 def words(report: dict[str, Any]) -> Words:
-    """Write the report of this task in the card's words."""
+    """Return the texts of the model card for a report of this task."""
     pairs, sources = report["pairs"], report["sources"]
     used = [source for source in sources if "medic" in source.lower() or "ctd_diseases" in source.lower()]
-    grounded = pairs.get("pairs_with_definitions", 0) + pairs.get("pairs_with_descriptions", 0)  # of `training.data.definitions`
+    grounded = pairs.get("pairs_with_definitions", 0) + pairs.get("pairs_with_descriptions", 0)  # only `training.data.definitions` writes these
     if pairs_module.MENTIONS in sources:
-        note = "The pairs are of a task's training mentions: what they were taken from must not be measured on."
+        note = "The pairs contain the training mentions of a benchmark. Do not measure on the corpora from which the mentions were taken."
     else:
         note = "No text and no mention of a corpus was used"
         note += f"; but the dictionary {', '.join(used)}, whose names a benchmark is scored against, was among the sources." if used else "."
     data = (
         f"Sources: {', '.join(sources)}. {pairs['labels_in_pairs']:,} concepts with {pairs['names_in_pairs']:,} names gave\n"
-        f"{pairs['pairs']:,} pairs (of {pairs['pairs_before_trimming']:,}, at most {report['pairs_settings']['max_pairs']} a concept); "
-        f"{pairs['ambiguous_names']:,} names of several\nconcepts are in none. Kept out: one synonym of {pairs['held_out_queries']:,} concepts, "
-        f"and {pairs['zero_shot_queries']:,} concepts whole.\n{note}"
+        f"{pairs['pairs']:,} pairs (of {pairs['pairs_before_trimming']:,}; at most {report['pairs_settings']['max_pairs']} for each concept); "
+        f"{pairs['ambiguous_names']:,} names of several\nconcepts are in no pair. Held out: one synonym of each of {pairs['held_out_queries']:,} "
+        f"concepts, and {pairs['zero_shot_queries']:,} concepts with all their names.\n{note}"
     )
     measured, table = held_out_table(report)
     if not grounded:
-        return Words("self-alignment (SapBERT: Liu et al., NAACL 2021)", "names of one concept are pulled together", data, measured, (table,))
-    data += f"\n{pairs['pairs_with_definitions']:,} pairs hold a definition, {pairs['pairs_with_descriptions']:,} a description from the graph of concepts."
+        return Words("self-alignment (SapBERT: Liu et al., NAACL 2021)", "names of one concept get similar vectors", data, measured, (table,))
+    data += (
+        f"\n{pairs['pairs_with_definitions']:,} pairs contain a definition, {pairs['pairs_with_descriptions']:,} a description made from relations."
+    )
     method, what = (
         "the contrastive phase of BioLORD-2023 (Remy et al., JAMIA 2024)",
-        "a name is pulled to definitions and descriptions of its concept",
+        "a name gets a vector similar to those of the definitions and descriptions of its concept",
     )
     return Words(method, what, data, measured, (table,), tag="biolord", limits="")

@@ -1,7 +1,7 @@
-"""The task of sentence similarity: pairs of texts with a human score, so that the encoder keeps what its base knows of sentences.
+"""The task of sentence similarity: pairs of texts with a human score, so that the encoder stays good at the similarity of sentences.
 
-BioLORD-2023 adapts its base so before the contrastive phase and after it. The pairs here are those of the training part of STS-B, or any file in a
-layout named below. SICK is in such a layout too, but its licence is non-commercial: nothing that is shipped may be trained on it.
+BioLORD-2023 adapts its base in this way before and after the contrastive phase. The pairs are those of the training part of STS-B, or any file with
+the columns named below. SICK has such columns too, but its licence is non-commercial: nothing that is shipped may be trained on it.
 
 Source: Remy et al., JAMIA 2024; STS-B: Cer et al., SemEval 2017; SICK: Marelli et al., LREC 2014.
 """
@@ -35,21 +35,21 @@ if TYPE_CHECKING:
 
     from ..recipe import Recipe
 
-# Names of the columns in a file with a head, in lower case: sentence-transformers' own · SICK · BIOSSES · UMNSRS, MayoSRS · EHR-Rel
+# Names of the columns in a file with a header, in lower case: of sentence-transformers · SICK · BIOSSES · UMNSRS, MayoSRS · EHR-Rel
 LEFT = ("sentence1", "sentence_a", "sent_1", "text1", "term1", "term_1", "snomed_label_1")
 RIGHT = ("sentence2", "sentence_b", "sent_2", "text2", "term2", "term_2", "snomed_label_2")
 SCORE = ("score", "relatedness_score", "sim", "similarity", "label", "mean", "mean_rating", "mean score")
 METRIC = "sts_spearman"
 Scale = tuple[float, float]  # lowest and highest score
-SHOWN = 60  # characters of a line in a message
+SHOWN = 60  # greatest number of characters of a line in a message
 
 
 class Scored(NamedTuple):
-    """Pairs of one or several files.
+    """Pairs of texts with scores, of one or several files.
 
     Attributes:
         pairs: The pairs.
-        unscored: Number of lines whose score is empty, which are left out.
+        unscored: Number of lines with an empty score, which are left out.
     """
 
     pairs: list[TextPair]
@@ -68,20 +68,21 @@ def sentence_similarity(
     ranges: list[list[float]] = [],
     missing: Literal["refuse", "leave out"] = "refuse",
 ) -> SentenceSimilarityTask:
-    """Make the task: cosines of pairs of texts learn to follow human scores.
+    """Make the task: the cosine of a pair of texts learns to agree with the human score.
 
     Args:
         train: Files of pairs, see `read_scored`.
-        dev: A file of pairs to measure on, none of which is trained on; "" measures nothing.
-        loss: "cosent" (the order of the scores alone) or "cosine" (squared difference from the score, scaled to 0 to 1), both of
+        dev: File of pairs to measure on; its pairs are left out of the training. "": nothing is measured.
+        loss: "cosent" (uses only the order of the scores) or "cosine" (squared difference from the score, scaled to 0 to 1); both are losses of
             sentence-transformers.
-        scale: CoSENT's, one over its temperature.
-        pairs: Pairs in a batch, of all processes together.
+        scale: Scale of CoSENT, 1 / temperature.
+        pairs: Number of pairs in a batch, of all processes together.
         lowest: Lowest score of the scale (STS-B: 0).
         highest: Highest score of the scale (STS-B: 5).
-        ranges: Lowest and highest score of each file of `train`, in their order, where scales differ (STS-B [0, 5], SICK [1, 5], BIOSSES [0, 4]).
-            Each is scaled to 0 to 1. Empty: all have the scale above, as the dev file has.
-        missing: What happens to a file of `train` that is not there: "refuse", or "leave out", for sets that only some users have a licence of.
+        ranges: Lowest and highest score of each file of `train`, in their order, if the scales differ (STS-B [0, 5], SICK [1, 5], BIOSSES [0, 4]).
+            Each is scaled to 0 to 1. Empty: all files have the scale above. The dev file always has the scale above.
+        missing: What to do if a file of `train` does not exist: "refuse" raises an error, "leave out" trains without the file, for data sets for
+            which only some users have a licence.
 
     Raises:
         SapbertError: E511.
@@ -90,7 +91,7 @@ def sentence_similarity(
         CoSENT: Huang et al., TASLP 2024.
     """
     if not train:
-        raise fail("E511", setting="task.train", value=train, why="name at least one file of pairs")
+        raise fail("E511", setting="task.train", value=train, why="give at least one file of pairs")
     if pairs < 2:
         raise fail("E511", setting="task.pairs", value=pairs, why="it must be at least 2")
     if not scale > 0:
@@ -104,19 +105,19 @@ def sentence_similarity(
 
 
 class SentenceSimilarityTask(Task):
-    """Sentence similarity, measured by Spearman's correlation on the dev pairs."""
+    """Sentence similarity, measured with Spearman's correlation on the dev pairs."""
 
     def __init__(self, train: dict[str, Scale], dev: str, loss: str, scale: float, pairs: int, dev_scale: Scale, *, leave_out: bool = False) -> None:
         self.train, self.dev, self.loss, self.scale = train, dev, loss, scale
         self.pairs, self.dev_scale, self.leave_out = pairs, dev_scale, leave_out
 
     def extent(self, recipe: Recipe) -> tuple[int, int, int]:
-        """Return the number of pairs, those of a batch, and 2; see `Task.extent`."""
+        """Return the number of pairs, the pairs of a batch, and 2; see `Task.extent`."""
         files = self._files()
         return sum(len(read_scored(path, lowest=low, highest=high).pairs) for path, (low, high) in files.items()), self.pairs, 2
 
     def _files(self) -> dict[Path, Scale]:
-        """Return the files of pairs that are to be read, with their scales."""
+        """Return the files of pairs to read, with their scales."""
         return {Path(name): scale for name, scale in self.train.items() if not self.leave_out or Path(name).is_file()}
 
     def prepare(self, recipe: Recipe, encoder: SentenceTransformer) -> Prepared:
@@ -136,9 +137,9 @@ class SentenceSimilarityTask(Task):
         ]  # scores from 0 to 1
         pairs = [pair for pair in every if _key(pair) not in measured]
         if len({pair.score for pair in pairs}) < 2:
-            raise fail("E527", path=", ".join(self.train), why=f"{len(pairs)} pairs remain, and their scores must differ")
+            raise fail("E527", path=", ".join(self.train), why=f"{len(pairs)} pairs remain; at least two different scores are needed")
         if self.dev and len({pair.score for pair in dev.pairs}) < 2:
-            raise fail("E527", path=self.dev, why=f"it holds {len(dev.pairs)} pairs, and their scores must differ")
+            raise fail("E527", path=self.dev, why=f"it contains {len(dev.pairs)} pairs; at least two different scores are needed")
         data = Dataset.from_dict(
             {
                 "left": [pair.left for pair in pairs],
@@ -176,33 +177,33 @@ def _key(pair: TextPair) -> tuple[str, ...]:
 
 
 class SimilarityLoss(Objective):
-    """CoSENT or cosine loss of the pairs of a batch; it sees the pairs of all processes.
+    """The CoSENT or cosine loss of the pairs of a batch, over the pairs of all processes.
 
     Args:
         model: The encoder.
         loss: "cosent" or "cosine".
-        scale: CoSENT's.
+        scale: Scale of CoSENT.
         batch_tokens: See `Objective`.
         cache_gradients: See `Objective`.
     """
 
     def __init__(self, model: SentenceTransformer, loss: str, scale: float, batch_tokens: int, cache_gradients: bool = False) -> None:
         super().__init__(model, batch_tokens, cache_gradients)
-        # the loss is given vectors, never the model: it would be saved with it and wrapped twice
+        # the loss gets vectors and not the model; otherwise the model would be saved with the loss, and wrapped twice
         self.loss: Any = CoSENTLoss(None, scale=scale) if loss == "cosent" else CosineSimilarityLoss(None)  # type: ignore[arg-type]
 
     def measure(self, vectors: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        """Return the loss of vectors (2n, d), n left texts and then n right ones, and scores (n,) from 0 to 1; a scalar."""
+        """Return the loss, a scalar, of vectors (2n, d), of n left and then n right texts, and scores (n,) from 0 to 1."""
         self.names += len(vectors) * processes()
         left, right = vectors.float().chunk(2)
         left, scores, scale = gather(left, labels.float())
         right, _, _ = gather(right, labels.float())
         loss: torch.Tensor = self.loss.compute_loss_from_embeddings([left, right], scores)
-        return loss * scale - loss.detach() * (scale - 1)  # the gradient is scaled, the value that is logged is not
+        return loss * scale - loss.detach() * (scale - 1)  # scales the gradient, but not the value that is logged
 
 
 class SimilarityCorrelation(BaseEvaluator):
-    """Measure Spearman's correlation x 100 of cosines and human scores."""
+    """Measure Spearman's correlation x 100 between cosines and human scores."""
 
     def __init__(self, pairs: Sequence[TextPair]) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -211,7 +212,7 @@ class SimilarityCorrelation(BaseEvaluator):
         self.primary_metric = METRIC
 
     def __call__(self, model: Any, output_path: str | None = None, epoch: int = -1, steps: int = -1) -> dict[str, float]:
-        """Return the figure."""
+        """Return the figure, -100 to 100."""
         from scipy.stats import spearmanr
 
         left, right = np.split(encode(model, self.texts), 2)  # (n, d), L2-normalised
@@ -220,22 +221,22 @@ class SimilarityCorrelation(BaseEvaluator):
 
 
 def words(report: dict[str, Any]) -> Words:
-    """Write the report of this task in the card's words."""
+    """Return the texts of the model card for a report of this task."""
     counts = report["sts"]
     data = (
         f"{counts['pairs']:,} pairs of texts with a human score ({', '.join(report['sources'])}); left out: {counts['unscored']:,} lines "
-        f"without a score, and {counts['pairs_in_dev_too']:,} pairs that are measured on."
+        f"without a score, and {counts['pairs_in_dev_too']:,} pairs that are also in the dev file."
     )
     if counts["files_not_there"]:
-        data += f" {counts['files_not_there']} files of the recipe were not there."
+        data += f" {counts['files_not_there']} files of the recipe did not exist."
     measured, tables = similarity_table(report)
     return Words(
-        "sentence similarity (CoSENT or cosine loss)", "cosines follow what people say of likeness", data, measured, tables, tag="sts", limits=""
+        "sentence similarity (CoSENT or cosine loss)", "cosines agree with human scores of similarity", data, measured, tables, tag="sts", limits=""
     )
 
 
 def similarity_table(report: dict[str, Any]) -> tuple[str, list[Table]]:
-    """Return what the figure measures, and its table."""
+    """Return a description of the figure, and its table."""
     if METRIC not in report["after"]:
         return "", []
     measured = f"Spearman's correlation × 100 of cosines and human scores, over {report['sts']['dev_pairs']:,} pairs of texts."
@@ -246,10 +247,10 @@ def similarity_table(report: dict[str, Any]) -> tuple[str, list[Table]]:
 
 
 def read_scored(path: str | Path, *, lowest: float = 0.0, highest: float = 5.0) -> Scored:
-    """Read pairs of texts and their score from a tab- or comma-separated file (.gz or not, UTF-8).
+    """Read pairs of texts and their scores from a tab- or comma-separated file (.gz or not, UTF-8).
 
-    The file has three columns without a header (STS-B: sentence, sentence, score), or columns that its first line names (LEFT, RIGHT, SCORE above);
-    other columns are ignored. Quotes are read in files with commas alone. A line without a score is counted and left out.
+    The file has three columns without a header (STS-B: sentence, sentence, score), or a header with the names of the columns (LEFT, RIGHT, SCORE
+    above); other columns are ignored. Quotes have a meaning only in comma-separated files. A line without a score is counted and left out.
 
     Args:
         path: The file.
@@ -257,8 +258,8 @@ def read_scored(path: str | Path, *, lowest: float = 0.0, highest: float = 5.0) 
         highest: Highest score of the scale.
 
     Raises:
-        SapbertError: E526 with the line (columns missing, an empty text, a score that is no number or outside its scale); E527 (it is empty, not
-            UTF-8, or has no such columns).
+        SapbertError: E526 with the line (columns missing, an empty text, a score that is not a number or outside the scale); E527 (the file is empty,
+            not UTF-8, or has other columns).
     """
     path = Path(path)
     rows = _rows(path)
@@ -268,31 +269,29 @@ def read_scored(path: str | Path, *, lowest: float = 0.0, highest: float = 5.0) 
     columns = _columns(first)
     if columns is None:
         if len(first) != 3 or _number(first[2]) is None:
-            why = (
-                f"its first line, '{' '.join(first)[:SHOWN]}', is neither text, text, score nor a head with columns {LEFT[0]}, {RIGHT[0]}, {SCORE[0]}"
-            )
+            why = f"its first line, '{' '.join(first)[:SHOWN]}', is neither text, text, score nor a header with columns {LEFT[0]}, {RIGHT[0]}, {SCORE[0]}"
             raise fail("E527", path=path, why=why)
         rows, columns = chain([(number, first)], rows), (0, 1, 2)
     pairs: list[TextPair] = []
     unscored = 0
     for number, row in rows:
         if len(row) != len(first):
-            raise _bad(path, number, row, f"it has {len(row)} columns where the first line has {len(first)}")
-        left, right, said = (" ".join(row[column].split()) for column in columns)
+            raise _bad(path, number, row, f"it has {len(row)} columns, but the first line has {len(first)}")
+        left, right, text = (" ".join(row[column].split()) for column in columns)
         if not left or not right:
             raise _bad(path, number, row, "a text is empty")
-        if not said or said.lower() == "nan":
+        if not text or text.lower() == "nan":
             unscored += 1
             continue
-        score = _number(said)
+        score = _number(text)
         if score is None or not lowest <= score <= highest:
-            raise _bad(path, number, row, f"'{said[:SHOWN]}' is no score from {lowest:g} to {highest:g}")
+            raise _bad(path, number, row, f"'{text[:SHOWN]}' is not a score from {lowest:g} to {highest:g}")
         pairs.append(TextPair(left, right, score))
     return Scored(pairs, unscored)
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """Yield the number of a row's last line, and its cells."""
+    """Yield the line number of the end of each row, and the cells of the row. Empty rows are left out."""
     try:
         with (
             gzip.open(path, "rt", encoding="utf-8-sig", newline="") if path.suffix == ".gz" else open(path, encoding="utf-8-sig", newline="") as file

@@ -1,4 +1,4 @@
-"""Vectors of a teacher: encoded once, and kept on disk under a name that depends on the teacher and the texts."""
+"""Vectors of a teacher. They are computed once and stored on disk, under a name that depends on the teacher and the texts."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from ..loop.trainer import Objective, mean_over_processes, processes, together
 from ..made import fingerprint
 
 KIND, VERSION = "targets", 1
-CHUNK = 5_000  # texts whose vectors lie in memory
+CHUNK = 5_000  # number of texts whose vectors are in memory at a time
 Ints = npt.NDArray[np.int64]
 
 
 class Distance(Objective):
-    """Mean squared error between the student's vectors of texts and their targets, over all texts of a batch and all dimensions.
+    """The mean squared error between the student's vectors of texts and their targets, over all texts of a batch and all dimensions.
 
     Args:
         model: The student.
-        output: Which of the model's outputs; `training.loop.model.HEAD` where a linear layer leads to the targets' width.
+        output: The output of the model to compare with the targets; `training.loop.model.HEAD` if a linear layer maps to the targets' width.
         batch_tokens: See `Objective`.
         cache_gradients: See `Objective`.
     """
@@ -52,12 +52,12 @@ class Distance(Objective):
 
 
 class Teacher:
-    """An encoder whose vectors are learned, L2-normalised float32 (n, width). It computes in bfloat16 where the hardware does, as a linker's encoder.
+    """An encoder whose vectors a student learns. It computes in bfloat16 if the hardware supports it, like the encoder of a linker.
 
     Args:
-        name: As `paths.base`.
-        max_length: Tokens read of a text.
-        gpu_id: -1 is the CPU.
+        name: Folder or name of the encoder, as in `paths.base`.
+        max_length: Greatest number of tokens of a text that are read.
+        gpu_id: Number of the GPU; -1 is the CPU.
 
     Raises:
         SapbertError: E512.
@@ -73,9 +73,9 @@ class Teacher:
         self.width = int(transformer.config.hidden_size)
 
     def encode(self, texts: Sequence[str]) -> Floats2d:
-        """Return the vectors (n, width) of texts."""
+        """Return the vectors of texts, L2-normalised float32 (n, width)."""
         threads = torch.get_num_threads()
-        torch.set_num_threads(threads * int(os.environ.get("WORLD_SIZE", "1")))  # the other processes wait: see `kept`
+        torch.set_num_threads(threads * int(os.environ.get("WORLD_SIZE", "1")))  # the other processes wait (see `kept`), so their threads are free
         try:
             with torch.autocast(self.device.type, dtype=torch.bfloat16, enabled=self.bfloat16):
                 found = self.model.encode(list(texts), batch_size=together(self.model), show_progress_bar=False, convert_to_numpy=True)
@@ -93,31 +93,31 @@ class Teacher:
 
 
 def kept(parent: Path, key: dict[str, Any], make: Callable[[Path], dict[str, Any]]) -> Path:
-    """Return the folder below `parent` for the inputs `key`; make it where it does not exist or is damaged.
+    """Return the folder below `parent` for the inputs `key`. Make it if it does not exist or is damaged.
 
-    Processes of one training wait for the first one to make it.
+    The first process of a training makes it, and the others wait.
 
     Args:
-        parent: The folder to keep it in.
+        parent: The folder in which it is stored.
         key: The inputs: fingerprints and settings.
         make: Writes the files into a folder, and returns further entries of the manifest.
 
     Raises:
-        SapbertError: E610 where nothing can be written.
+        SapbertError: E610 if nothing can be written.
     """
     name = f"targets-{fingerprint(key, size=8)}"
     folder = parent / name
     try:
         with FileLock(parent / f".{name}.lock"):
-            if not _is_whole(folder):
+            if not _is_intact(folder):
                 with writing_folder(folder) as scratch:
                     write_manifest(scratch, KIND, VERSION, {"key": key, **make(scratch)})
     except PermissionError as error:
-        raise fail("E610", path=parent, expected="a folder in which the targets can be kept", why=str(error)) from error
+        raise fail("E610", path=parent, expected="a folder in which the targets can be stored", why=str(error)) from error
     return folder
 
 
-def _is_whole(folder: Path) -> bool:
+def _is_intact(folder: Path) -> bool:
     try:
         read_manifest(folder, KIND, VERSION, missing="E101", damaged="E102")
     except SapbertError:
@@ -126,7 +126,7 @@ def _is_whole(folder: Path) -> bool:
 
 
 def manifest_of(folder: Path) -> dict[str, Any]:
-    """Return the manifest of a folder of targets, with its files checked."""
+    """Check the files of a folder of targets, and return its manifest."""
     return read_manifest(folder, KIND, VERSION, missing="E101", damaged="E102")
 
 
@@ -134,12 +134,12 @@ def manifest_of(folder: Path) -> dict[str, Any]:
 
 
 def read_table(path: Path, expected: str, schema: pa.Schema) -> pa.Table:
-    """Read the columns of a parquet file that `schema` names, in its types, without null values.
+    """Read columns of a parquet file. Null values are an error.
 
     Args:
-        path: The file.
-        expected: What the file should be, for messages.
-        schema: Names and types.
+        path: The parquet file.
+        expected: Description of the expected file, for error messages.
+        schema: Names and types of the columns.
 
     Raises:
         SapbertError: E610.
@@ -161,15 +161,15 @@ def read_table(path: Path, expected: str, schema: pa.Schema) -> pa.Table:
 
 
 def codes(column: Any, known: Sequence[str], path: Path, expected: str) -> Ints:
-    """Return the position in `known` of each word of a column.
+    """Return, for each word of a column, its position in `known`.
 
     Raises:
-        SapbertError: E610, with a word that is not in `known`.
+        SapbertError: E610 if a word is not in `known`; the message names it.
     """
     encoded = column.combine_chunks().dictionary_encode()
     words: list[str] = encoded.dictionary.to_pylist()
     unknown = [word for word in words if word not in known]
     if unknown:
-        raise fail("E610", path=path, expected=expected, why=f"'{unknown[0]}' is none of {', '.join(known)}")
+        raise fail("E610", path=path, expected=expected, why=f"'{unknown[0]}' is not one of {', '.join(known)}")
     places = np.array([known.index(word) for word in words], dtype=np.int64)
     return places[np.asarray(encoded.indices)] if len(column) else np.zeros(0, dtype=np.int64)

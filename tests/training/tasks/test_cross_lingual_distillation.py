@@ -142,7 +142,7 @@ def test_the_student_comes_to_the_teachers_vectors(settings: Dict[str, Any], tmp
     card = (tmp_path / "out" / "README.md").read_text()
     assert "language: [en, de, es]" in card
     assert "| all languages |" in card
-    assert "come near to those of the teacher" in card
+    assert "are close to those of the teacher" in card
 
 
 def test_a_student_of_another_width_learns_through_a_linear_layer(settings: Dict[str, Any], tmp_path: Path) -> None:

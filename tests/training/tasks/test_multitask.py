@@ -123,7 +123,7 @@ def test_both_are_learnt_and_measured_and_training_goes_on(settings: Dict[str, A
     whole, resumed = (load_file(tmp_path / name / "model.safetensors") for name in ("whole", "out"))
     assert all(torch.equal(whole[key], resumed[key]) for key in whole)
     card = (tmp_path / "whole" / "README.md").read_text()
-    assert "a synonym kept out" in card
+    assert "held-out synonym of a concept of the training" in card
     assert "| sentence similarity |" in card
 
 

@@ -187,7 +187,7 @@ def test_sections_that_the_task_does_not_read(recipe: Path) -> None:
 
 def test_pairs_of_one_score_teach_nothing(recipe: Path, tiny_base: Path, tmp_path: Path) -> None:
     write(tmp_path / "train.csv", ["a,b,1", "c,d,1"])
-    with pytest.raises(SapbertError, match=r"E527.*scores must differ"):
+    with pytest.raises(SapbertError, match=r"E527.*two different scores are needed"):
         run(recipe, tiny_base)
 
 
