@@ -1,1 +1,1 @@
-"""The open vocabulary: the terminologies that the default linker is made of, joined into one table."""
+"""The open vocabulary: the terminologies of the default linker, joined into one table."""

@@ -1,4 +1,4 @@
-"""The commands `vocabulary …` of `python -m training`: make the open vocabulary, and measure what it holds."""
+"""The commands `vocabulary …` of `python -m training`: make the open vocabulary, and measure its content."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(help="The open vocabulary, which the default linker is made of.", no_args_is_help=True)
+app = typer.Typer(help="Make and measure the open vocabulary, from which the default linker is built.", no_args_is_help=True)
 DATA = Path("spacy_sapbert/data")
 
 
@@ -17,8 +17,8 @@ def make(
     assets: Annotated[Path, typer.Option(help="Folder of assets.")] = Path("assets"),
     out: Annotated[Path, typer.Option(help="The table to write.")] = DATA / "open.tsv.xz",
     senses: Annotated[Path, typer.Option(help="The table of abbreviations to write.")] = DATA / "abbreviations.tsv",
-    report: Annotated[Path, typer.Option(help="Folder for the counts and for the list of what was joined.")] = Path("metrics/vocabulary"),
-    kb: Annotated[Path | None, typer.Option(help="Folder for the joined knowledge base; default: it is not kept.")] = None,
+    report: Annotated[Path, typer.Option(help="Folder for the counts and for the list of joined terms.")] = Path("metrics/vocabulary"),
+    kb: Annotated[Path | None, typer.Option(help="Folder in which to keep the joined knowledge base; default: it is deleted.")] = None,
 ) -> None:
     """Join the open terminologies into the table that the package ships."""
     from .make import make as run
@@ -30,11 +30,11 @@ def make(
 @app.command("held-out")
 def held_out(
     assets: Annotated[Path, typer.Option(help="Folder of assets.")] = Path("assets"),
-    share: Annotated[float, typer.Option(help="Share of the terms with a CUI that lose it, 0 to 1.")] = 0.1,
-    seed: Annotated[int, typer.Option(help="Of the choice.")] = 0,
+    share: Annotated[float, typer.Option(help="Share of the terms with a CUI whose CUI is hidden, 0 to 1.")] = 0.1,
+    seed: Annotated[int, typer.Option(help="Seed of the random choice of terms.")] = 0,
     out: Annotated[Path, typer.Option(help="JSON file for the counts.")] = Path("metrics/vocabulary/held-out.json"),
 ) -> None:
-    """Hide mappings of MONDO, HPO and DOID, and measure how often a name brings the term to the right CUI."""
+    """Hide CUIs of terms of MONDO, HPO and DOID, and measure how often the names of a term lead to the right CUI."""
     from spacy_sapbert.files import write_text
 
     from .held_out import held_out as run
@@ -47,11 +47,11 @@ def held_out(
 
 @app.command("coverage")
 def coverage(
-    linker: Annotated[list[str] | None, typer.Option(help="Registered linker, or folder of one; can be given several times.")] = None,
+    linker: Annotated[list[str] | None, typer.Option(help="Name of a registered linker, or its folder; can be given several times.")] = None,
     data: Annotated[Path, typer.Option(help="Folder of corpora.")] = Path("assets"),
     out: Annotated[Path, typer.Option(help="JSON file for the counts.")] = Path("metrics/vocabulary/coverage.json"),
 ) -> None:
-    """Say which share of the gold concepts of corpora a linker's dictionary holds, by kind."""
+    """Measure which share of the gold concepts of corpora is in the dictionary of a linker, by kind."""
     from .coverage import measure
 
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -61,9 +61,9 @@ def coverage(
 @app.command("words")
 def words(
     notes: Annotated[Path, typer.Option(help="Notes: gzipped JSON lines with 'transcription'.")] = Path("assets/notes/mtsamples.jsonl.gz"),
-    out: Annotated[Path, typer.Option(help="The list, compressed by xz.")] = Path("spacy_sapbert/data/known_words.txt.xz"),
+    out: Annotated[Path, typer.Option(help="The list to write, compressed with xz.")] = Path("spacy_sapbert/data/known_words.txt.xz"),
 ) -> None:
-    """List the words that notes write often, which concept_matcher takes for no misspelling."""
+    """Make the list of words that are frequent in notes; concept_matcher treats none of them as a misspelling."""
     from spacy_sapbert.errors import MissingFile
     from spacy_sapbert.errors import fail as base_fail
 

@@ -1,4 +1,4 @@
-"""How many gold concepts of corpora a dictionary holds, by kind: `python -m training vocabulary coverage`."""
+"""Measure how many gold concepts of corpora are in a dictionary, by kind: `python -m training vocabulary coverage`."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ ALL = "all"
 
 
 class Part(NamedTuple):
-    """A part of a corpus whose gold is looked up.
+    """A part of a corpus whose gold concepts are looked up.
 
     Attributes:
-        title: its name in tables.
-        file: below the data folder.
-        layout: one of `corpora.LAYOUTS`.
-        kinds: kind of mentions in the corpus -> in the table; empty: all kinds are one.
+        title: Its name in tables.
+        file: Path of its file below the data folder.
+        layout: One of `corpora.LAYOUTS`.
+        kinds: Kind of mentions in the corpus -> kind in the table; empty: all mentions are one kind.
     """
 
     title: str
@@ -47,11 +47,11 @@ PARTS = (
 
 
 def covered(mentions: Sequence[GoldMention], kb: KnowledgeBase) -> dict[str, Any]:
-    """Count the mentions and the distinct gold concepts that a knowledge base has.
+    """Count the mentions, and the distinct gold concepts, that a knowledge base covers.
 
     Args:
-        mentions: gold mentions; those without an id are left out.
-        kb: the knowledge base. A mention is covered if one of its alternatives is there with all of its ids.
+        mentions: Gold mentions; those without an id are left out.
+        kb: The knowledge base. It covers a mention if it has all ids of one of the mention's alternatives.
     """
     seen: dict[Any, bool] = {}
     held = total = 0
@@ -76,7 +76,7 @@ def coverage(kb: KnowledgeBase, data: Path, parts: Sequence[Part] = PARTS) -> di
     """Return the counts of `covered` by part and kind.
 
     Raises:
-        SapbertError: E401, a corpus is not in the data folder; what `read_corpus` raises.
+        SapbertError: E401 (a corpus is not in the data folder), and the errors of `read_corpus`.
     """
     found: dict[str, dict[str, dict[str, Any]]] = {}
     for part in parts:
@@ -95,9 +95,9 @@ def measure(linkers: Sequence[str], data: Path, out: Path) -> str:
     """Measure the dictionaries of linkers and write the counts as JSON.
 
     Args:
-        linkers: registered names or folders of linkers, or of knowledge bases.
-        data: folder of corpora.
-        out: the JSON file.
+        linkers: Registered names of linkers, or folders of linkers or knowledge bases.
+        data: Folder of corpora.
+        out: The JSON file to write.
 
     Returns:
         The table, as Markdown.

@@ -1,6 +1,6 @@
-"""How often terms that are joined by name go to the right CUI: `python -m training vocabulary held-out`.
+"""Measure how often terms that are joined by name get the right CUI: `python -m training vocabulary held-out`.
 
-A share of the terms of MONDO, HPO and DOID that have a CUI lose it, and the rules of `spacy_sapbert.kb.joining` look for their concepts by name.
+The CUIs of a share of the terms of MONDO, HPO and DOID are hidden. Then the rules of `spacy_sapbert.kb.joining` look for their concepts by name.
 """
 
 from __future__ import annotations
@@ -18,21 +18,21 @@ from spacy_sapbert.kb.joining import Joins
 
 from .sources import open_sources
 
-HIDDEN = ("HP", "MONDO", "DOID")  # prefixes of the terms of which a share is hidden
+HIDDEN = ("HP", "MONDO", "DOID")  # prefixes of the terms; the CUIs of a share of them are hidden
 SHARE = 0.1
 
 
 def held_out(assets: Path, *, share: float = SHARE, seed: int = 0) -> dict[str, Any]:
-    """Hide the CUIs of a share of the terms, join them by name, and count how many go to one of the CUIs that were hidden.
+    """Hide the CUIs of a share of the terms, join the terms by name, and count how many get one of their hidden CUIs.
 
     Args:
-        assets: folder with the files of the assets.
-        share: of the terms with a CUI, 0 to 1.
-        seed: of the choice.
+        assets: Folder with the files of the assets.
+        share: Share of the terms with a CUI that are hidden, 0 to 1.
+        seed: Seed of the random choice of terms.
 
     Returns:
-        By source and over all: hidden (terms), findable (of these, a CUI is a concept still), joined, right, precision (right / joined) and recall
-        (right / findable).
+        For each source and for all together: hidden (number of terms), findable (hidden terms with a CUI that is still a concept), joined, right,
+        precision (right / joined) and recall (right / findable).
     """
     read = [(source, list(source.concepts)) for source in open_sources(assets)]
     cuis: dict[str, set[str]] = defaultdict(set)
@@ -47,7 +47,7 @@ def held_out(assets: Path, *, share: float = SHARE, seed: int = 0) -> dict[str, 
         kb = build_kb([Source(source.name, _without(concepts, hidden), source.kind) for source, concepts in read], Path(scratch) / "kb", joins=joins)
         left = {kb.concept_id(row) for row in range(len(kb))}
         found = {term: kb.concept_id(kb.row_of(term)) for term in sorted(hidden) if term in kb}
-        for term, key in found.items():  # the other CUIs of its concept mean the same
+        for term, key in found.items():  # the other CUIs of the concept have the same meaning
             if is_cui(key) and cuis[term].intersection(kb.codes(kb.row_of(key)).get("UMLS", ())):
                 cuis[term].add(key)
     joined = {decision.term for decision in joins.decisions if decision.what == "joined"}
@@ -67,14 +67,14 @@ def _without(concepts: Sequence[Concept], hidden: set[str]) -> list[Concept]:
 
 
 def counted(cuis: dict[str, set[str]], hidden: set[str], found: dict[str, str], joined: set[str], left: set[str]) -> dict[str, Any]:
-    """Count by source.
+    """Return the counts for each source and for all together, see `held_out`.
 
     Args:
-        cuis: term -> CUIs that were hidden.
-        hidden: the terms.
-        found: term -> concept it is in now.
-        joined: terms that a name brought into a concept.
-        left: concepts of the knowledge base.
+        cuis: Term -> its hidden CUIs.
+        hidden: The hidden terms.
+        found: Term -> concept in which it is now.
+        joined: Terms that were joined to a concept by name.
+        left: Concepts of the knowledge base.
     """
     result: dict[str, Any] = {}
     for name, prefixes in [*((prefix, (prefix,)) for prefix in HIDDEN), ("all", HIDDEN)]:

@@ -1,7 +1,8 @@
-"""Join the sources of the open vocabulary into one table, the one that the package ships: `python -m training vocabulary make`.
+"""Join the sources of the open vocabulary into the table that the package ships: `python -m training vocabulary make`.
 
-The table is what `spacy_sapbert.readers.table` reads, compressed by xz: a row for each name of each concept, with the vocabulary that it is from.
-The comment at its top names each vocabulary's release and licence. Beside it lie the abbreviations with the frequency of each of their senses.
+`spacy_sapbert.readers.table` reads the table, which is compressed with xz. It has a row for each name of each concept, with the vocabulary that the
+name comes from. The comment at its top gives the release and licence of each vocabulary. A second table has the abbreviations, with the frequency of
+each of their senses.
 """
 
 from __future__ import annotations
@@ -49,26 +50,26 @@ SHOWN_CODES = frozenset(
         "UMLS",
     }
 )
-WEIGHTS = {"PT": 3, "LAY": 1, "NRW": 0, "REL": 0, "BRD": 0, "OB": 0}  # of a source that gives a name, by term type; of others 2
-MOST_DEFINITION = 400  # characters
+WEIGHTS = {"PT": 3, "LAY": 1, "NRW": 0, "REL": 0, "BRD": 0, "OB": 0}  # weight of a source that gives a name, by the term type; 2 for other term types
+MOST_DEFINITION = 400  # greatest number of characters
 
 
 def make(assets: Path, out: Path, senses: Path, report: Path, *, kb: Path | None = None, progress: bool = True) -> dict[str, Any]:
     """Make the table of the open vocabulary.
 
     Args:
-        assets: folder with the files of the assets.
-        out: the table to write, open.tsv.xz.
-        senses: the table of abbreviations to write.
-        report: folder for the lists of what was joined, and for the counts.
-        kb: folder for the joined knowledge base; None keeps none.
-        progress: show progress bars.
+        assets: Folder with the files of the assets.
+        out: The table to write, open.tsv.xz.
+        senses: The table of abbreviations to write.
+        report: Folder for the list of joined terms and for the counts.
+        kb: Folder for the joined knowledge base; None: it is deleted.
+        progress: Whether to show progress bars.
 
     Returns:
-        Counts, as report/vocabulary.json has them.
+        The counts, as in report/vocabulary.json.
 
     Raises:
-        SapbertError: E004, E401, see `sources.file_of`; what the readers raise.
+        SapbertError: E004, E401, see `sources.file_of`; and the errors of the readers.
     """
     joins = Joins()
     with tempfile.TemporaryDirectory() as scratch:
@@ -90,7 +91,7 @@ def make(assets: Path, out: Path, senses: Path, report: Path, *, kb: Path | None
 
 
 def _cuis(kb: KnowledgeBase) -> dict[str, str]:
-    """Return CUI -> id of the concept that it leads to: itself where it is a concept, though others may list it too."""
+    """Return CUI -> id of its concept. A CUI that is itself the id of a concept belongs to that concept, even if others list it too."""
     found: dict[str, str] = {}
     for cui, row in kb.concepts_of_codes("UMLS"):
         concept_id = kb.concept_id(row)
@@ -100,14 +101,14 @@ def _cuis(kb: KnowledgeBase) -> dict[str, str]:
 
 
 def _write_table(kb: KnowledgeBase, out: Path, assets: Path) -> dict[str, Any]:
-    """Write the table, the same bytes for the same knowledge base."""
+    """Write the table, and return the counts. The same knowledge base always gives the same bytes."""
     names: Counter[str] = Counter()
     terms = kb.terms()
     borne = _borne(kb)
     body: list[str] = ["\t".join(COLUMNS)]
     concepts = 0
     for row, concept in enumerate(kb.concepts()):
-        if not concept.types:  # of an abbreviation's sense that no vocabulary has: "weekly", "Kentucky"
+        if not concept.types:  # a sense of an abbreviation that is in no vocabulary: "weekly", "Kentucky"
             continue
         concepts += 1
         kept = [name for place, name in enumerate(_kept(concept)) if place == 0 or not _yields(name, row, borne)]
@@ -133,7 +134,7 @@ def _write_table(kb: KnowledgeBase, out: Path, assets: Path) -> dict[str, Any]:
 
 
 def _borne(kb: KnowledgeBase) -> dict[str, set[int]]:
-    """Return name -> the concepts that bear it as more than an entry term of MeSH."""
+    """Return name -> concepts that have this name, not counting entry terms of MeSH."""
     found: dict[str, set[int]] = defaultdict(set)
     for row, concept in enumerate(kb.concepts()):
         for name in concept.names:
@@ -143,7 +144,7 @@ def _borne(kb: KnowledgeBase) -> dict[str, set[int]]:
 
 
 def _yields(name: Name, row: int, borne: dict[str, set[int]]) -> bool:
-    """Return whether a name is only an entry term of MeSH, often of a narrower meaning, and another concept bears it."""
+    """Return whether a name must be left out: it is an entry term of MeSH, which often has a narrower meaning, and another concept has this name."""
     return name.term_type == ENTRY and bool(borne.get(normalise(name.text), set()) - {row})
 
 
@@ -156,15 +157,15 @@ def _kept(concept: Concept) -> list[Name]:
 
 
 def _rank(concept: Concept, name: Name, *, canonical: bool) -> int:
-    """Return the place of a name among concepts that share it: the more sources give the concept this name, the better.
+    """Return the rank of a name, to choose between concepts that have the same name. It is lower, thus better, if more sources give this name.
 
-    The canonical name has 0 to 3, others 4 to 8, weak ones 9.
+    Canonical names have the ranks 0 to 3, others 4 to 8, weak ones 9.
     """
     if name.term_type in WEAK and not canonical:
         return 9
     norm = normalise(name.text)
-    said = sum({other.source: WEIGHTS.get(other.term_type, 2) for other in reversed(concept.names) if normalise(other.text) == norm}.values())
-    return max(0, 3 - max(0, said - 3) // 2) if canonical else max(4, 8 - max(0, said - 1) // 2)
+    weight = sum({other.source: WEIGHTS.get(other.term_type, 2) for other in reversed(concept.names) if normalise(other.text) == norm}.values())
+    return max(0, 3 - max(0, weight - 3) // 2) if canonical else max(4, 8 - max(0, weight - 1) // 2)
 
 
 def _more(concept: Concept, terms: list[str]) -> list[str]:

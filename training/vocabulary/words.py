@@ -1,4 +1,4 @@
-"""The words that notes write often: `concept_matcher` takes none of them for a misspelling."""
+"""Make the list of words that are frequent in notes. `concept_matcher` treats none of them as a misspelling."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ HEAD = "# Lower-case words of four letters and more that stand in three or more 
 
 
 def read_texts(path: Path) -> set[str]:
-    """Read the distinct texts of gzipped JSON lines with `transcription`."""
+    """Read the distinct texts of a file of gzipped JSON lines with `transcription`."""
     with gzip.open(path, "rt", encoding="utf-8") as file:
         return {str(json.loads(line).get("transcription") or "") for line in file}
 
 
 def frequent(texts: Iterable[str]) -> list[str]:
-    """Return the lower-case words of at least four letters that stand in at least three texts, in alphabetic order."""
+    """Return the lower-case words of at least four letters that occur in at least three texts, in alphabetic order."""
     counts: Counter[str] = Counter()
     for text in texts:
         counts.update(set(re.findall(r"\b[a-z]+\b", text)))
@@ -31,11 +31,11 @@ def frequent(texts: Iterable[str]) -> list[str]:
 
 
 def write_words(notes: Path, out: Path) -> int:
-    """Write the words of notes.
+    """Write the list of words that are frequent in notes.
 
     Args:
         notes: Gzipped JSON lines with `transcription`.
-        out: The file, compressed by xz.
+        out: The file to write, compressed with xz.
 
     Returns:
         Number of words.
