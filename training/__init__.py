@@ -1,1 +1,1 @@
-"""How a model is made: pairs, losses, the training loop, evaluation. In the repository, never in the wheel."""
+"""Train and evaluate models: pairs, losses, the training loop, evaluation. Part of the repository, not of the wheel."""

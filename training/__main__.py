@@ -7,10 +7,10 @@ from spacy_sapbert.errors import SapbertError
 
 from .devices import choose
 
-if sys.dont_write_bytecode:  # python -B: the processes that a training starts write none either
+if sys.dont_write_bytecode:  # python -B: the processes that a training starts write no bytecode either
     os.environ.setdefault("PYTHONDONTWRITEBYTECODE", "1")
 try:
-    choose(sys.argv[1:])  # before anything imports spaCy or PyTorch
+    choose(sys.argv[1:])  # must come before the import of spaCy or PyTorch
 except SapbertError as error:
     sys.exit(str(error))
 

@@ -1,6 +1,6 @@
 """The commands of `python -m training`, with one way to report errors.
 
-Each room says its commands in a module `commands`, as functions that import the room's modules inside: `--help` loads none of them.
+Each subpackage has a module `commands` with its commands. Their functions import the other modules only when they are called, so `--help` is fast.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ app = typer.Typer(
 
 
 def guarded(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the command so that a `SapbertError` ends it with its message on stderr and exit code 1."""
+    """Wrap a command so that a `SapbertError` ends it with the message on stderr and exit code 1."""
 
     @functools.wraps(command)
     def run(*arguments: Any, **options: Any) -> None:
@@ -46,7 +46,7 @@ def guarded(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _guard_all(group: typer.Typer) -> typer.Typer:
-    """Return a group of the same commands, each guarded; the given group stays as it is."""
+    """Return a new group with the same commands, each wrapped by `guarded`."""
     guarded_group = typer.Typer(help=group.info.help, no_args_is_help=True)
     for info in group.registered_commands:
         assert info.callback is not None

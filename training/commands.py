@@ -1,4 +1,4 @@
-"""The commands `train`, `plan`, `soup`, `compress` and `compare` of `python -m training`."""
+"""The commands `train`, `plan`, `finetune`, `soup`, `compress` and `compare` of `python -m training`."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Annotated, Any
 
 import typer
 
-REPORTED = ("steps", "names_per_second", "peak_memory_mb", "before", "after")  # of a training, on the screen
+REPORTED = ("steps", "names_per_second", "peak_memory_mb", "before", "after")  # what `train` prints of its report
 
 
 def train(
     context: typer.Context,
     recipe: Annotated[Path, typer.Argument(help="Recipe, a .cfg of training/configs; change settings with --SECTION.KEY VALUE after it.")],
 ) -> None:
-    """Train an encoder. Killed, it is resumed from its last checkpoint when the same command is given again."""
+    """Train an encoder. If the training is killed, the same command resumes it from its last checkpoint."""
     from .train import train as run
 
     report = run(recipe, list(context.args))
@@ -25,12 +25,12 @@ def train(
 
 def plan(
     context: typer.Context,
-    recipe: Annotated[Path, typer.Argument(help="a .cfg of training/configs; change settings with --SECTION.KEY VALUE after the recipe")],
-    kb: Annotated[str, typer.Option(help="the knowledge base; default: what the recipe says")] = "",
-    pairs: Annotated[str, typer.Option(help="folder of pairs; where there is none yet, their number is estimated from the knowledge base")] = "",
-    seconds: Annotated[float, typer.Option(help="how long each kind of training is begun to measure its speed; 0: not at all")] = 30.0,
+    recipe: Annotated[Path, typer.Argument(help="Recipe, a .cfg of training/configs; change settings with --SECTION.KEY VALUE after it.")],
+    kb: Annotated[str, typer.Option(help="Folder of the knowledge base; default: the one in the recipe.")] = "",
+    pairs: Annotated[str, typer.Option(help="Folder of pairs; if it does not exist yet, their number is estimated from the knowledge base.")] = "",
+    seconds: Annotated[float, typer.Option(help="Seconds for which each kind of training is run to measure its speed; 0: do not measure it.")] = 30.0,
 ) -> None:
-    """Say what a training will take: data, steps, memory of host and GPU, disk, hours, and what is there already. Nothing is kept."""
+    """Estimate what a training needs: data, steps, memory of host and GPU, disk and hours. Also say which parts exist already. Nothing is saved."""
     from .plan import in_words
     from .plan import plan as run
     from .train import overridden
@@ -42,25 +42,26 @@ def plan(
 def finetune(
     context: typer.Context,
     corpora: Annotated[
-        list[str], typer.Argument(metavar="CORPUS...", help="training parts of corpora; then changes of the recipe: --training.epochs 10")
+        list[str],
+        typer.Argument(metavar="CORPUS...", help="Training parts of corpora; after them changes of the recipe, such as --training.epochs 10."),
     ],
-    kb: Annotated[Path, typer.Option(help="the knowledge base; gold ids may be its ids or codes")] = Path("artifacts/kb"),
-    encoder: Annotated[str, typer.Option(help="what to start from: a folder or name; empty: what the recipe says")] = "",
-    out: Annotated[Path, typer.Option(help="folder to write; the pairs lie in OUT.pairs")] = Path("artifacts/finetuned"),
-    dev: Annotated[list[Path] | None, typer.Option(help="part to measure on before and after; repeatable")] = None,
-    layout: Annotated[str, typer.Option(help="layout of all of them (pubtator, brat, cometa …); empty: recognised")] = "",
-    kind: Annotated[list[str] | None, typer.Option(help="of mentions (Disease …); repeatable; default: all")] = None,
-    vocabulary: Annotated[str, typer.Option(help="of ids without a prefix, where the layout has this option (SNOMEDCT_US)")] = "",
-    encoding: Annotated[str, typer.Option(help="of the corpora")] = "utf-8",
-    recipe: Annotated[Path, typer.Option(help="a recipe of self-alignment")] = Path("training/configs/finetune.cfg"),
-    allow_test: Annotated[bool, typer.Option("--allow-test", help="train on what is named as a test part too")] = False,
-    seed: Annotated[int, typer.Option(help="of all draws")] = 0,
-    max_pairs: Annotated[int, typer.Option(help="pairs of one mention")] = 50,
+    kb: Annotated[Path, typer.Option(help="Folder of the knowledge base; gold ids may be its ids or codes.")] = Path("artifacts/kb"),
+    encoder: Annotated[str, typer.Option(help="Encoder to start from, a folder or name; empty: the one in the recipe.")] = "",
+    out: Annotated[Path, typer.Option(help="Folder to write; the pairs are written to OUT.pairs.")] = Path("artifacts/finetuned"),
+    dev: Annotated[list[Path] | None, typer.Option(help="Part of a corpus to measure on, before and after the training; repeatable.")] = None,
+    layout: Annotated[str, typer.Option(help="Layout of all corpora (pubtator, brat, cometa …); empty: recognised from the files.")] = "",
+    kind: Annotated[list[str] | None, typer.Option(help="Kind of mentions to use (Disease …); repeatable; default: all.")] = None,
+    vocabulary: Annotated[str, typer.Option(help="Vocabulary of ids without a prefix (SNOMEDCT_US), if the layout has this option.")] = "",
+    encoding: Annotated[str, typer.Option(help="Encoding of the corpora.")] = "utf-8",
+    recipe: Annotated[Path, typer.Option(help="Recipe of self-alignment.")] = Path("training/configs/finetune.cfg"),
+    allow_test: Annotated[bool, typer.Option("--allow-test", help="Also train on files that are named as a test part.")] = False,
+    seed: Annotated[int, typer.Option(help="Seed of all random choices.")] = 0,
+    max_pairs: Annotated[int, typer.Option(help="Greatest number of pairs of one mention.")] = 50,
 ) -> None:
-    """Train an encoder further on annotated mentions, each with the names of its concept, as SapBERT is fine-tuned."""
+    """Fine-tune an encoder on annotated mentions, each paired with the names of its concept, as SapBERT does."""
     from .finetune import finetune as run
 
-    first = next((i for i, word in enumerate(corpora) if word.startswith("--")), len(corpora))  # what is no option of ours is the recipe's
+    first = next((i for i, word in enumerate(corpora) if word.startswith("--")), len(corpora))  # options that are not ours change the recipe
     parts, arguments = [Path(name) for name in corpora[:first]], [*corpora[first:], *context.args]
     options = {"vocabulary": vocabulary} if vocabulary else {}
     how: dict[str, Any] = {"layout": layout or None, "kinds": kind or None, "encoding": encoding, **options}
@@ -85,13 +86,13 @@ def soup(
     models: Annotated[list[Path], typer.Argument(help="Folders that `python -m training train` wrote, all of one base.")],
     weights: Annotated[list[float] | None, typer.Option(help="Weight of each model, in their order; repeat the option. Default: equal.")] = None,
     greedy: Annotated[
-        bool, typer.Option("--greedy", help="Keep only models with which the figure does not fall; it is measured by --pairs and --kb, or by --sts.")
+        bool, typer.Option("--greedy", help="Keep only models that do not lower the figure, which is measured with --pairs and --kb, or with --sts.")
     ] = False,
-    pairs: Annotated[Path | None, typer.Option(help="Folder that `python -m training pairs` wrote, whose held-out synonyms are measured.")] = None,
+    pairs: Annotated[Path | None, typer.Option(help="Folder that `python -m training pairs` wrote; its held-out synonyms are measured.")] = None,
     kb: Annotated[Path | None, typer.Option(help="Folder of the knowledge base of the pairs.")] = None,
     sts: Annotated[Path | None, typer.Option(help="File of scored pairs of texts (STS-B, dev).")] = None,
 ) -> None:
-    """Write one encoder with the mean of the weights of several trained ones."""
+    """Write one encoder whose weights are the average of several trained encoders."""
     from .soup import chosen_measure, make_soup
 
     _show(make_soup(out, models, weights=weights, **chosen_measure(greedy, pairs, kb, sts)))
@@ -102,7 +103,7 @@ def compress(
     out: Annotated[Path, typer.Argument(help="Folder to write.")],
     base: Annotated[str, typer.Option(help="Name or folder of the base that it was trained from; empty: the default base.")] = "",
     rank: Annotated[int, typer.Option(help="Rank of the adapter's matrices.")] = 64,
-    share: Annotated[float, typer.Option(help="How far to go from the base's weights (0) to the trained ones (1).")] = 1.0,
+    share: Annotated[float, typer.Option(help="Share of the way from the base's weights (0) to the trained ones (1).")] = 1.0,
     pairs: Annotated[
         Path | None, typer.Option(help="Folder that `python -m training pairs` wrote: compare both encoders on its held-out queries.")
     ] = None,
@@ -127,17 +128,19 @@ def compare(
     recipe: Annotated[str, typer.Option(help="Recipe that the rows start from; empty: the one that the file of rows names.")] = "",
     base: Annotated[str, typer.Option(help="Name or folder of the base; empty: the one that the recipe names.")] = "",
     data: Annotated[Path, typer.Option(help="Folder of corpora and dictionaries.")] = Path("assets"),
-    work: Annotated[Path, typer.Option(help="Folder in which dictionaries are built once, to be used again.")] = Path("artifacts/evaluation"),
-    runs: Annotated[Path, typer.Option(help="Folder in which the trained encoders stay.")] = Path("artifacts/compare"),
+    work: Annotated[Path, typer.Option(help="Folder in which dictionaries are built once and then reused.")] = Path("artifacts/evaluation"),
+    runs: Annotated[Path, typer.Option(help="Folder in which the trained encoders are kept.")] = Path("artifacts/compare"),
     benchmarks: Annotated[
         str, typer.Option(help="Benchmarks, separated by commas.")
     ] = "held_out,zero_shot,ncbi-dev-abbreviations,bc5cdr-dev-abbreviations,gsc-dev-abbreviations",
     limit: Annotated[int, typer.Option(help="Number of queries of each benchmark, drawn at random; 0: all of them.")] = 400,
-    pool: Annotated[int, typer.Option(help="Number of names in a dictionary beside those of the gold concepts; 0: the whole dictionary.")] = 1500,
-    max_steps: Annotated[int, typer.Option(help="Steps of each training; 0: as the rows say.")] = 0,
+    pool: Annotated[
+        int, typer.Option(help="Number of names in a dictionary in addition to those of the gold concepts; 0: the whole dictionary.")
+    ] = 1500,
+    max_steps: Annotated[int, typer.Option(help="Steps of each training; 0: as set in the rows.")] = 0,
     gpu_id: Annotated[int, typer.Option(help="Number of the GPU; -1: the CPU.")] = -1,
-    jobs: Annotated[int, typer.Option(help="Number of trainings at a time.")] = 1,
-    out: Annotated[Path, typer.Option(help="JSON file for the results; a Markdown table is written beside it.")] = Path("metrics/compare.json"),
+    jobs: Annotated[int, typer.Option(help="Number of trainings that run at the same time.")] = 1,
+    out: Annotated[Path, typer.Option(help="JSON file for the results; a Markdown table is written next to it.")] = Path("metrics/compare.json"),
 ) -> None:
     """Train every row with every seed, measure all of them on the same queries, and write means and standard deviations."""
     from .compare import Folders

@@ -1,7 +1,7 @@
-"""Which of a recipe's choices matter: train each row of a file with each seed, and measure all of them.
+"""Find out which choices of a recipe matter: train each row of a file with each seed, and measure all of them.
 
-`python -m training compare training/configs/compare.cfg`. Reads top to bottom: rows become recipes, one training each (in a process of its
-own, so that a killed comparison is resumed where it was), the table.
+`python -m training compare training/configs/compare.cfg`. The steps, from top to bottom: make recipes from the rows, train each of them in its
+own process, so that a killed comparison can be resumed, and write the table.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ from .made import Stamp, code, flat, stamp_of
 from .recipe import REPORT, Sections, changed
 
 BASE = "base"
-COLUMNS = ("trainable_parameters", "names", "names_per_second", "peak_memory_mb")  # of what a training cost
-# an edit of these trains again: what a training computes with, not its commands, its model card or the static encoder
+COLUMNS = ("trainable_parameters", "names", "names_per_second", "peak_memory_mb")  # columns of the table of costs
+# code that decides the result of a training: after a change in it, every row is trained again
 SOURCES = (
     "recipe.py",
     "fit.py",
@@ -48,14 +48,14 @@ Run = Callable[[Path, dict[str, str]], str]  # recipe file, environment -> "" or
 
 
 class Folders(NamedTuple):
-    """Where a comparison reads and writes.
+    """The folders of a comparison.
 
     Attributes:
         kb: The knowledge base.
         pairs: Pairs that were made from it.
         data: Corpora and dictionaries.
-        work: Where dictionaries are built, once.
-        runs: Where the trained encoders stay.
+        work: Dictionaries that are built once and reused.
+        runs: The trained encoders.
     """
 
     kb: Path
@@ -69,10 +69,10 @@ class Comparison(BaseModel):
     """A file of rows.
 
     Attributes:
-        recipe: What the rows start from.
+        recipe: The recipe that the rows change.
         seeds: Each row is trained with each of them.
-        once: Rows that are trained with the first seed alone.
-        every: Changes of all rows.
+        once: Rows that are trained only with the first seed.
+        every: Changes that apply to all rows.
         rows: Name of a row -> its changes, section by section.
     """
 
@@ -97,7 +97,7 @@ def read_comparison(path: Path) -> Comparison:
         raise fail("E510", MissingFile if isinstance(error, OSError) else SapbertError, path=path, why=" ".join(str(error).split())) from error
     for name in comparison.once:
         if name not in comparison.rows:
-            raise fail("E510", path=path, why=f"compare.once names '{name}', which is no row")
+            raise fail("E510", path=path, why=f"compare.once names '{name}', which is not a row")
     for name in comparison.rows:
         if name == BASE or not name.replace("-", "").replace("_", "").isalnum():
             raise fail("E510", path=path, why=f"'{name}' can't be a row's name; take letters, digits, - and _, and not '{BASE}'")
@@ -105,7 +105,7 @@ def read_comparison(path: Path) -> Comparison:
 
 
 def recipes(comparison: Comparison, paths: dict[str, str], out: Path, training: dict[str, Any]) -> dict[str, Config]:
-    """Return "row#seed" -> its recipe, all of them checked before the first is trained.
+    """Return "row#seed" -> its recipe. All recipes are checked before the first training begins.
 
     Args:
         comparison: The rows.
@@ -129,7 +129,7 @@ def recipes(comparison: Comparison, paths: dict[str, str], out: Path, training: 
 
 
 def bases(comparison: Comparison, made: dict[str, Config]) -> dict[str, str]:
-    """Return what the rows start from: `base` for all that change none, and `ROW.base` for a row with a base of its own.
+    """Return the bases that the rows start from: `base` for rows that do not change it, and `ROW.base` for a row with its own base.
 
     Args:
         comparison: The rows.
@@ -143,18 +143,18 @@ def bases(comparison: Comparison, made: dict[str, Config]) -> dict[str, str]:
 
 
 def train_all(made: dict[str, Config], jobs: int, run: Run | None = None) -> dict[str, Path]:
-    """Train what was not trained yet from the same recipe, pairs and sources.
+    """Train each recipe, except those that were already trained with the same recipe, pairs and source code.
 
     Args:
         made: "row#seed" -> recipe.
-        jobs: Trainings at a time.
-        run: Trains by a recipe file; None: `run_apart`.
+        jobs: Number of trainings that run at the same time.
+        run: Runs a training of a recipe file; None: `run_apart`.
 
     Returns:
         "row#seed" -> folder of the encoder.
 
     Raises:
-        SapbertError: E502 (no pairs); E518 with the first training that failed, when the others are done.
+        SapbertError: E502 (no pairs); E518, which names the first training that failed, after the others are done.
     """
     environment = {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // jobs)), **os.environ}
 
@@ -179,13 +179,13 @@ def train_all(made: dict[str, Config], jobs: int, run: Run | None = None) -> dic
 
 
 def run_apart(recipe: Path, environment: dict[str, str]) -> str:
-    """Train by a recipe file in a process of its own; return "" or how it ended."""
+    """Train a recipe file in a new process. Return "" if it succeeded, else the exit code and the end of stderr."""
     done = subprocess.run([sys.executable, "-m", "training", "train", str(recipe)], env=environment, capture_output=True, text=True)
     return f"ended with {done.returncode}: {done.stderr.strip()[-1500:]}" if done.returncode else ""
 
 
 def inputs(config: Config) -> dict[str, Any]:
-    """Return what decides a training's result: the recipe, the pairs where its task reads some, the code."""
+    """Return what decides the result of a training: the recipe, the pairs if its task reads some, and the code."""
     plain = flat(json.loads(json.dumps(dict(config))))
     if "pairs" in resolve(config).task.paths:
         plain["content of the pairs"] = check_folder(config["paths"]["pairs"])["files"][PAIRS]["blake2b"]
@@ -194,7 +194,7 @@ def inputs(config: Config) -> dict[str, Any]:
 
 
 def costs(folders: dict[str, Path]) -> dict[str, dict[str, float]]:
-    """Return for each row the means over its seeds: parameters that learned, names encoded, names/s, peak memory in MB."""
+    """Return for each row the means over its seeds: trainable parameters, encoded names, names per second, peak memory in MB."""
     found: dict[str, list[dict[str, Any]]] = {}
     for name, folder in folders.items():
         found.setdefault(name.partition("#")[0], []).append(json.loads((folder / REPORT).read_text(encoding="utf-8")))
@@ -224,19 +224,19 @@ def compare(
     jobs: int,
     run: Run | None = None,
 ) -> None:
-    """Train every row with every seed, measure all of them on the same queries, and write the table.
+    """Train every row with every seed, measure all encoders on the same queries, and write the table.
 
     Args:
         config: A file of rows.
-        folders: Where to read and write.
-        out: The JSON file; the Markdown table goes beside it.
-        recipe: What the rows start from; "": what the file says.
-        base: Base encoder; "": what the recipe says.
+        folders: Folders to read and write.
+        out: The JSON file; the Markdown table is written next to it.
+        recipe: The recipe that the rows change; "": the one in the file of rows.
+        base: Base encoder; "": the one in the recipe.
         benchmarks: Names of benchmarks, separated by commas.
-        limit: Queries of a benchmark at most; 0: all.
-        pool: Names of a dictionary beside those of the gold concepts; 0: all.
+        limit: Greatest number of queries of a benchmark; 0: all.
+        pool: Number of names of a dictionary in addition to those of the gold concepts; 0: all.
         training: Entries of `[training]` for all rows.
-        jobs: Trainings at a time.
+        jobs: Number of trainings that run at the same time.
         run: See `train_all`.
 
     Raises:
@@ -250,7 +250,7 @@ def compare(
     reader = BenchmarkReader(folders.data, folders.kb, folders.pairs, folders.work, progress=True)
     names = chosen_benchmarks([benchmarks])
     for name in names:
-        reader.make(name)  # a missing file is reported before the trainings, not after
+        reader.make(name)  # report a missing file before the trainings, not after them
     paths = {"kb": str(folders.kb), "pairs": str(folders.pairs), **({"base": base} if base else {})}
     made = recipes(comparison, paths, folders.runs, training)
     trained = train_all(made, jobs, run)

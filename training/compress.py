@@ -1,8 +1,8 @@
 """Write a trained encoder as a PEFT adapter of a few megabytes over its base: `python -m training compress ENCODER OUT --rank 64`.
 
-What training added to each weight matrix is cut to its largest singular values, which is the best approximation of that rank, in half precision, in
-LoRA's form B A. Biases and layer norms that changed are kept as they are. `--share` below 1 goes only part of the way from the base: an average of the
-weights of both models keeps more of what the base can do.
+The change of each weight matrix in training is reduced to its largest singular values. This is the best approximation of that rank. It is saved in
+half precision as LoRA's product B A. Changed biases and layer norms are kept whole. `--share` below 1 goes only part of the way from the base to the
+trained weights: such an average of both models keeps more of what the base can do.
 
 Source: Eckart and Young 1936; Wortsman et al., CVPR 2022.
 """
@@ -34,18 +34,18 @@ def compress(encoder: Path, out: Path, *, base: str = BASE_NAME, rank: int = 64,
     Args:
         encoder: A folder that `training.fit` wrote.
         out: The folder to write.
-        base: What the encoder was trained from.
-        rank: Of each update; an update of a smaller rank is kept whole.
+        base: The base that the encoder was trained from.
+        rank: Rank of each update matrix; an update of a smaller rank is kept whole.
         share: Share of the way from the base's weights to the trained ones.
 
     Returns:
-        Bytes, number of matrices, rank, share, and the share of the updates' squared length that is kept.
+        Size in bytes, number of matrices, rank, share, and the share of the updates' squared Frobenius norm that is kept.
 
     Raises:
-        SapbertError: E301 (it cannot be loaded), E511 (a setting), E517 (nothing was trained, or it is no model of that base).
+        SapbertError: E301 (it cannot be loaded), E511 (a setting), E517 (nothing was trained, or the model was not trained from that base).
     """
     if not 0 < share <= 1:
-        raise fail("E511", setting="share", value=share, why="it is above 0 and at most 1")
+        raise fail("E511", setting="share", value=share, why="it must be above 0 and at most 1")
     if rank < 1:
         raise fail("E511", setting="rank", value=rank, why="it must be at least 1")
     trained, untrained = read_weights(str(encoder)), read_weights(base)
@@ -76,14 +76,14 @@ def compress(encoder: Path, out: Path, *, base: str = BASE_NAME, rank: int = 64,
     for module in dict.fromkeys(norms):
         for kind in ("weight", "bias"):
             state[f"base_model.model.{module}.{kind}"] = trained[f"{module}.{kind}"].half()
-    for module in targets:  # a bias beside each matrix
+    for module in targets:  # LoRA's layout also stores the bias of each matrix
         state[f"base_model.model.{module}.base_layer.bias"] = trained[f"{module}.bias"].half()
     config = {
         "peft_type": "LORA",
         "task_type": "FEATURE_EXTRACTION",
         "base_model_name_or_path": base,
         "r": rank,
-        "lora_alpha": rank,  # scale 1: B A is the update itself
+        "lora_alpha": rank,  # equal to r, so the scale is 1 and B A is the update itself
         "lora_dropout": 0.0,
         "bias": "lora_only",
         "inference_mode": True,
@@ -93,7 +93,7 @@ def compress(encoder: Path, out: Path, *, base: str = BASE_NAME, rank: int = 64,
     with writing_folder(out) as folder:
         save_file({key: value.contiguous() for key, value in state.items()}, folder / "adapter_model.safetensors")
         (folder / "adapter_config.json").write_text(json.dumps(config, indent=1) + "\n", encoding="utf-8")
-        for file in POOLING_FILES:  # else a reader would take the base's own pooling
+        for file in POOLING_FILES:  # without them a reader would use the base's own pooling
             if (encoder / file).is_file():
                 (folder / file).parent.mkdir(exist_ok=True)
                 shutil.copyfile(encoder / file, folder / file)
@@ -105,10 +105,14 @@ def compress(encoder: Path, out: Path, *, base: str = BASE_NAME, rank: int = 64,
 
 
 def low_rank(update: torch.Tensor, rank: int) -> tuple[torch.Tensor, torch.Tensor, float, float]:
-    """Return A (rank, in) and B (out, rank) with B A nearest to an update (out, in).
+    """Return A and B whose product B A is the best approximation of an update.
+
+    Args:
+        update: Change of a weight matrix (out, in).
+        rank: Rank of the approximation.
 
     Returns:
-        A, B, the share of the update's squared length that is kept, and that length.
+        A (rank, in), B (out, rank), the share of the update's squared Frobenius norm that is kept, and that squared norm.
     """
     u, s, v = torch.linalg.svd(update.float(), full_matrices=False)
     root = s[:rank].sqrt()
@@ -120,7 +124,7 @@ def low_rank(update: torch.Tensor, rank: int) -> tuple[torch.Tensor, torch.Tenso
 
 
 def cosine_to(encoder: Path, adapter: Path, names: Sequence[str]) -> float:
-    """Return the mean cosine between the vectors of both encoders for names: what the cut costs, as one number."""
+    """Return the mean cosine between the vectors of both encoders for some names. It shows what the smaller rank costs."""
     vectors = []
     for folder in (encoder, adapter):
         model = NameEncoder(name=str(folder), dtype="float32")

@@ -1,7 +1,7 @@
-"""The GPU of a command: chosen before any library looks at the GPUs, and checked when it is used.
+"""Choose the GPU of a command before any library looks at the GPUs, and check it when it is used.
 
-CUDA reads `CUDA_VISIBLE_DEVICES` once, and importing spaCy or PyTorch is enough for that. A trainer that sees four GPUs splits each batch over all
-of them. So `python -m training` reads the number of the GPU from its arguments, or from the recipe, and names that GPU alone before it imports
+CUDA reads `CUDA_VISIBLE_DEVICES` only once, when spaCy or PyTorch is imported. A trainer that sees four GPUs splits each batch over all of them.
+So `python -m training` reads the number of the GPU from its arguments or from the recipe, and makes only that GPU visible before it imports
 anything else. Under torchrun each process keeps the whole list and takes the GPU of its local rank.
 """
 
@@ -20,20 +20,20 @@ from spacy_sapbert.devices import VISIBLE, listed, named_gpus
 from .errors import fail
 
 OPTIONS = ("--gpu-id", "--gpu_id", "--training.gpu_id", "--training.gpu-id")
-CHOSEN = "SPACY_SAPBERT_GPU"  # the number that `choose` has made the only GPU
-BEFORE = "SPACY_SAPBERT_GPUS"  # what VISIBLE was before, "all" for nothing: processes that are started choose from it again
-LOCAL_RANK = "LOCAL_RANK"  # by which torchrun numbers its processes on a machine
+CHOSEN = "SPACY_SAPBERT_GPU"  # number of the GPU that `choose` has made the only visible one
+BEFORE = "SPACY_SAPBERT_GPUS"  # value of VISIBLE before `choose`, "all" if it was not set: child processes choose from this list again
+LOCAL_RANK = "LOCAL_RANK"  # number of a process on its machine, set by torchrun
 
 
 def choose(arguments: Sequence[str], environment: MutableMapping[str, str] | None = None) -> None:
     """Make the GPU that a command asks for the only one that this process sees.
 
     Args:
-        arguments: Of the command line, the command first.
-        environment: Default: that of this process.
+        arguments: Arguments of the command line, the command first.
+        environment: Environment variables; None: those of this process.
 
     Raises:
-        SapbertError: E513 (the list of GPUs has no such place), E315 (the list has an empty part).
+        SapbertError: E513 (the list of GPUs is shorter than that), E315 (the list has an empty part).
     """
     environment = os.environ if environment is None else environment
     gpu_id = asked_for(arguments)
@@ -48,7 +48,7 @@ def choose(arguments: Sequence[str], environment: MutableMapping[str, str] | Non
 
 
 def asked_for(arguments: Sequence[str]) -> int | None:
-    """Return the number of the GPU that a command asks for, by an option or in `[training]` of its recipe; None for none."""
+    """Return the number of the GPU that an option of a command, or `[training]` in its recipe, asks for; None if there is none."""
     found: str | None = None
     for place, word in enumerate(arguments):
         name, equals, value = word.partition("=")
@@ -59,7 +59,7 @@ def asked_for(arguments: Sequence[str]) -> int | None:
         found = None if recipe is None else _of_recipe(recipe)
     try:
         return int(json.loads(found or "null"))
-    except (ValueError, TypeError):  # the command itself says what is wrong
+    except (ValueError, TypeError):  # the command itself reports the error
         return None
 
 
@@ -73,10 +73,10 @@ def _of_recipe(path: str) -> str | None:
 
 
 def use(gpu_id: int) -> str:
-    """Check the device of a command, and make it the one that PyTorch computes on.
+    """Check the device of a command, and make PyTorch compute on it.
 
     Args:
-        gpu_id: -1 is the CPU.
+        gpu_id: Number of the GPU; -1 is the CPU.
 
     Returns:
         "cpu", or "cuda:0" with the number that the GPU has in this process.
@@ -90,22 +90,22 @@ def use(gpu_id: int) -> str:
 
     local = os.environ.get(LOCAL_RANK)
     if local is not None:
-        gpu_id = number = int(local)  # each process has its own
+        gpu_id = number = int(local)  # each process has its own GPU
     else:
         number = 0 if os.environ.get(CHOSEN) == str(gpu_id) else gpu_id
     if number >= torch.cuda.device_count():
-        there = _there()
+        count = _gpus_of_machine()
         raise fail(
             "E513",
             gpu_id=gpu_id,
-            why=f"there are {listed(there)}" if there else "PyTorch finds none (a CPU build of PyTorch, no driver, or an empty list of GPUs)",
+            why=f"there are {listed(count)}" if count else "PyTorch finds none (a CPU build of PyTorch, no driver, or an empty list of GPUs)",
         )
     torch.cuda.set_device(number)
     return f"cuda:{number}"
 
 
-def _there() -> int:
-    """Count the GPUs of this machine in a process that sees them as this one did before `choose`."""
+def _gpus_of_machine() -> int:
+    """Count the GPUs of this machine, in a new process with the GPUs that were visible before `choose`."""
     environment = dict(os.environ)
     before = environment.pop(BEFORE, None)
     if before is not None:

@@ -42,7 +42,7 @@ class Errors:
     E510 = "Recipe '{path}' can't be used: {why}"
     E511 = "Setting '{setting}' is {value!r}: {why}."
     E512 = "Base encoder '{name}' can't be loaded: {why}. Give the name of a Hugging Face or sentence-transformers model that this machine can download, or its folder (--paths.base FOLDER)."
-    E513 = "GPU {gpu_id} was asked for, but {why}. Name another, or -1 for the CPU (--training.gpu_id -1)."
+    E513 = "GPU {gpu_id} was requested, but {why}. Give another number, or -1 for the CPU (--training.gpu_id -1)."
     E514 = (
         "'{path}' holds checkpoints of a training with other settings ({differences}). Give the same settings to resume it, "
         "or delete that folder to start again."
@@ -50,14 +50,14 @@ class Errors:
     E515 = (
         "The loss is {loss} at step {step}. This step was not saved; {checkpoint}. Lower training.learning_rate, or set training.precision to 'fp32'."
     )
-    E517 = "'{encoder}' can't be written as an adapter of '{base}': {why}. Give by --base the encoder that its training started from."
-    E516 = "No room left to write '{path}' ({error}). {checkpoint}. Free some space and give the same command again: it resumes there."
+    E517 = "'{encoder}' can't be written as an adapter of '{base}': {why}. With --base, give the encoder that its training started from."
+    E516 = "No disk space is left to write '{path}' ({error}). {checkpoint}. Free some space and give the same command again: it resumes there."
     E518 = "{failed} of {total} trainings of the comparison failed; {first}. The finished trainings are kept: correct the cause and give the same command again."
-    E519 = "'{part}' can't be used both to fit and to test: the figures would be too high. Name two parts by --fit and --test."
+    E519 = "'{part}' can't be used both to fit and to test: the figures would be too high. Give different parts with --fit and --test."
     # phases, averages, scored pairs
-    E528 = "'{path}' is named as the test part of a corpus. An encoder that was trained on it can't be measured by it. Give the training part, or --allow-test if the name misleads."
-    E529 = "The memory of GPU {gpu_id} is full ({error}). Any of these needs less: {lower}. Or end what else uses the GPU."
-    E530 = "The training that was begun to measure its time ended with {status}: {why}\nCorrect the cause, or plan without measuring: --seconds 0."
+    E528 = "'{path}' is named as the test part of a corpus. An encoder that was trained on it can't be measured on it. Give the training part, or --allow-test if the name is misleading."
+    E529 = "The memory of GPU {gpu_id} is full ({error}). Each of these changes needs less memory: {lower}. Or end other programs that use the GPU."
+    E530 = "The training that was run to measure its speed ended with {status}: {why}\nCorrect the cause, or plan without measuring: --seconds 0."
     E524 = "Phase '{phase}' failed ({why}). The phases before it are kept in '{folder}': correct the cause and give the same command again."
     E525 = "'{one}' and '{other}' can't be averaged: {why}. Average models of the same base whose recipes differ only in the seed or in settings of [training]."
     E526 = "'{path}', line {line} ('{text}…'): {why}. Correct the line or remove it."
@@ -85,7 +85,7 @@ class Errors:
     E562 = "The layout of '{path}' is not recognised: line {number} has {shape}. Known: {known}. Give one of these by layout=."
     E563 = "'{path}' holds no mentions{kinds} ({documents} documents): an empty split measures nothing."
     E564 = "'{path}' holds {mentions} mentions in {where}, and no id of a concept in any of them, so there is nothing to link to."
-    E565 = "No document of '{path}' has the span group '{group}'. Groups there: {known}. Name one, or None for doc.ents."
+    E565 = "No document of '{path}' has the span group '{group}'. It has the groups: {known}. Give one of them, or None for doc.ents."
     E566 = "'{path}' has mentions of {count} documents without a text: {documents}. Add their texts, or remove their mentions."
     E567 = "'{path}' can't be read as layout '{layout}': {why}."
     E568 = "Option '{option}' of layout '{layout}' is {value!r}: {why}."
@@ -95,7 +95,7 @@ class Errors:
     )
     # the recogniser of mentions
     E620 = "Setting '{setting}' of the recogniser is {value!r}: {why}."
-    E621 = "'{path}' has mentions of type '{found}', of which the recogniser does not know the kind. Known: {known}. Add it to training/mentions/kinds.py."
+    E621 = "'{path}' has mentions of type '{found}', whose kind the recogniser does not know. Known: {known}. Add it to training/mentions/kinds.py."
     # across languages
     E600 = "'{path}' is not a folder of translations: {why}. Make one with `python -m training translations cross-lingual`."
     E601 = (
@@ -112,7 +112,7 @@ class Errors:
     E608 = "No held-out translation in '{value}' in '{path}'. It has: {known}."
     E609 = "'{path}' holds no queries of XL-BEL{language}. The files are named by their language, such as `de_1k_test_query.txt`. Found: {found}."
     # pictures
-    E580 = "'{kb}' gives no picture: {found} concepts have {least} to {most} names of their own, {count} are needed. Build it from more sources."
+    E580 = "No picture can be made of '{kb}': {found} concepts have {least} to {most} names that no other concept has, {count} are needed. Build it from more sources."
     E581 = "Setting '{setting}' of the projection is {value!r}: {why}."
     # grounding texts
     E590 = "Setting '{setting}' of the grounding texts is {value!r}: {why}."
@@ -131,6 +131,6 @@ def fail(code: str, cls: type[SapbertError] = SapbertError, **values: Any) -> Sa
     Args:
         code: Name of a template, such as "E501".
         cls: Class of the exception.
-        **values: What the template's placeholders stand for.
+        **values: Values of the template's placeholders.
     """
     return cls(code, getattr(Errors, code).format(**values))

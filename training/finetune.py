@@ -1,7 +1,7 @@
 """Fine-tune an encoder on a task's annotated mentions: `python -m training finetune CORPUS --kb KB --encoder ENCODER --out OUT`.
 
-Reads top to bottom: corpora that may be trained on, the pairs, the training. Each mention makes pairs with the names of its concept; the recipe
-(training/configs/finetune.cfg, SapBERT's settings) says the rest. Figures before and after are of the mentions of a dev part.
+The steps, from top to bottom: check and read the corpora, make the pairs, train. Each mention is paired with the names of its concept; all other
+settings are in the recipe (training/configs/finetune.cfg, SapBERT's settings). Figures before and after are those of the mentions of a dev part.
 
 Source: Liu et al., NAACL 2021, supervised fine-tuning.
 """
@@ -26,7 +26,7 @@ _OTHER = re.compile(r"(?i)train|dev|valid")
 
 
 def looks_like_test(path: Path) -> bool:
-    """Say whether a file or folder is named as the test part of a corpus; where its own name says no part, the folder's name counts."""
+    """Say whether a file or folder is named as the test part of a corpus. If its own name mentions no part, its folder's name decides."""
     return bool(_TEST.search(path.name)) or (not _OTHER.search(path.name) and bool(_TEST.search(path.resolve().parent.name)))
 
 
@@ -35,9 +35,9 @@ def read_parts(paths: Sequence[Path], *, kinds: Collection[str] | None, layout: 
 
     Args:
         paths: Files or folders.
-        kinds: See `read_corpus`, as the other arguments.
-        layout: None: each is recognised by its content.
-        options: The layout's own.
+        kinds: See `read_corpus`.
+        layout: See `read_corpus`; None: each is recognised from its content.
+        options: Options of the layout's reader.
 
     Raises:
         SapbertError: Those of `read_corpus`.
@@ -61,25 +61,26 @@ def finetune(
     arguments: Sequence[str] = (),
     **options: Any,
 ) -> dict[str, Any]:
-    """Fine-tune an encoder. The pairs lie in `<out>.pairs`; the same command resumes a killed training.
+    """Fine-tune an encoder. The pairs are written to `<out>.pairs`. The same command resumes a killed training.
 
     Args:
         corpora: Parts to train on.
         kb: The knowledge base whose names the mentions are paired with.
         out: The folder of the encoder.
         recipe: A recipe of self-alignment.
-        encoder: What to start from; "": what the recipe says.
-        dev: Parts whose mentions are looked up before and after; "" measures nothing.
-        layout: Of all parts; None: each is recognised.
+        encoder: Encoder to start from; "": the one in the recipe.
+        dev: Parts whose mentions are looked up before and after the training; empty: nothing is measured.
+        layout: Layout of all parts; None: each is recognised.
         kinds: Only mentions of these kinds; None: all.
-        allow_test: Train on what looks like a test part.
-        seed: Of the choice of names, and of the training.
-        max_pairs: Pairs of one mention.
+        allow_test: Whether to train on a file that looks like a test part.
+        seed: Seed of the choice of names, and of the training.
+        max_pairs: Greatest number of pairs of one mention.
         arguments: `--section.key value` …, which change the recipe.
-        options: The layout's own.
+        options: Options of the layout's reader.
 
     Returns:
-        The training's report, with the counts of `build_mention_pairs` and the documents that stand in both parts as `mentions`.
+        The training's report. Its entry `mentions` has the counts of `build_mention_pairs` and the number of documents that are in a training part
+        and in a dev part.
 
     Raises:
         SapbertError: E528 (a test part), E504 (no pair), those of `read_corpus` and of `train`.

@@ -1,6 +1,6 @@
-"""One training, from a recipe to the folder of an encoder.
+"""Run one training, from a recipe to the folder of an encoder.
 
-Reads top to bottom: the recipe is read and checked, the training, what is resumed, what is saved.
+From top to bottom: read and check the recipe, train, resume, save.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ if TYPE_CHECKING:
 
 LOG = "train_log.jsonl"
 RECIPE = "recipe.cfg"
-FIGURES = ("_at1", "_at5", "_spearman", "_weight")  # ends of the names of figures that are measured before and after
-LAUNCHED = "RANK"  # the variable by which torchrun numbers its processes
-WORLD = "WORLD_SIZE"  # and by which it counts them
-GPU_LOADERS = 2  # processes that read and tokenise batches ahead of a GPU
+FIGURES = ("_at1", "_at5", "_spearman", "_weight")  # ends of the names of figures that are reported before and after the training
+LAUNCHED = "RANK"  # environment variable in which torchrun gives the number of a process
+WORLD = "WORLD_SIZE"  # environment variable in which torchrun gives the number of processes
+GPU_LOADERS = 2  # processes that read and tokenise batches in advance for a GPU
 
 
 # -- the recipe ---------------------------------------------------------------------------------------------------------
 
 
 def read_recipe(path: Path, overrides: dict[str, Any] | None = None) -> Config:
-    """Read a recipe and check it as far as it can be without reading data.
+    """Read a recipe and check it as far as possible without reading data.
 
     Args:
         path: A .cfg file.
-        overrides: "section.key" -> value, put in place of what the file says.
+        overrides: "section.key" -> value, which replaces the value in the file.
 
     Raises:
         SapbertError: E510 (the recipe), E511 (a setting).
@@ -61,9 +61,9 @@ def read_recipe(path: Path, overrides: dict[str, Any] | None = None) -> Config:
 
 
 def load(path: Path, overrides: dict[str, Any] | None = None) -> Config:
-    """Read a recipe without checking it: it may be one of phases.
+    """Read a recipe without checking it, because it may be a recipe of phases.
 
-    Where an override names another function (`loss.@losses`), the settings of the recipe's own are dropped, as in phases and comparisons.
+    If an override names another function (`loss.@losses`), the settings of the recipe's own function are dropped, as in phases and comparisons.
 
     Raises:
         SapbertError: E510.
@@ -84,10 +84,10 @@ def resolve(config: Config) -> Recipe:
     """Make the objects that the sections of a recipe name. Without `[task]` the task is self-alignment.
 
     Raises:
-        ValidationError, ConfigValidationError: For a section or a setting that does not fit.
+        ValidationError, ConfigValidationError: A section or a setting does not fit.
         SapbertError: E511.
     """
-    # importing these modules registers what recipes can name
+    # importing these modules registers the functions that recipes can name
     from .data import augment  # noqa: F401
     from .loop import batches, losses, mining, model  # noqa: F401
     from .tasks import biosyn, cross_lingual, distillation, multitask, self_alignment, sentence_similarity  # noqa: F401
@@ -99,7 +99,7 @@ def resolve(config: Config) -> Recipe:
 
 @contextmanager
 def naming(where: Path | str) -> Iterator[None]:
-    """Turn whatever reading or checking a recipe raises into E510, which names the recipe."""
+    """Convert errors of reading or checking a recipe into E510, which names the recipe."""
     try:
         yield
     except SapbertError:
@@ -118,19 +118,19 @@ def _why(error: BaseException) -> str:
 
 
 def is_main_process() -> bool:
-    """Say whether this is the only process, or the first that torchrun started."""
+    """Say whether this is the only process, or the first process that torchrun started."""
     return int(os.environ.get(LAUNCHED, "0")) == 0
 
 
 def fit(config: Config) -> dict[str, Any]:
-    """Train by a recipe. The folder `paths.out` appears when all is done; until then, checkpoints lie in `<out>.checkpoints`.
+    """Train a recipe. The folder `paths.out` appears only when the training is done; until then, checkpoints are in `<out>.checkpoints`.
 
     Args:
-        config: As `read_recipe` gives it.
+        config: The recipe, from `read_recipe`.
 
     Returns:
-        What is written to training.json: steps, names a second, peak memory, held-out figures before and after, settings. Empty in all
-        processes but the first.
+        The content of training.json: steps, names per second, peak memory in MB, held-out figures before and after, settings. Empty in all
+        processes except the first.
 
     Raises:
         SapbertError: E512 to E516, and those of the task.
@@ -151,7 +151,7 @@ def fit(config: Config) -> dict[str, Any]:
         prepared = recipe.task.prepare(recipe, encoder)
     world = int(os.environ.get(WORLD, "1"))
     if prepared.batch_size < world:
-        why = f"a batch holds {prepared.batch_size} rows, which {world} processes share. Start fewer"
+        why = f"a batch holds {prepared.batch_size} rows, which {world} processes share. Start fewer processes"
         raise fail("E511", setting="training.processes", value=world, why=why)
     checkpoints = Path(f"{recipe.paths.out}.checkpoints")
     settings = _settings(config, prepared)
@@ -167,7 +167,7 @@ def fit(config: Config) -> dict[str, Any]:
         if is_disk_full(error):
             raise fail("E516", path=checkpoints, error=error, checkpoint=trainer.last_good(str(checkpoints)).capitalize()) from error
         raise
-    wait_for_all()  # every process has read what it needs of the checkpoints
+    wait_for_all()  # the checkpoints are removed below; other processes may still read them
     if not is_main_process():
         return {}
     report = {
@@ -191,7 +191,7 @@ def fit(config: Config) -> dict[str, Any]:
 
 
 def open_encoder(recipe: Recipe) -> SentenceTransformer:
-    """Open the base of a recipe, with the weights that learn and its adapters.
+    """Open the base of a recipe, freeze the weights that do not learn, and add adapters.
 
     Raises:
         SapbertError: E511, E512.
@@ -204,7 +204,9 @@ def open_encoder(recipe: Recipe) -> SentenceTransformer:
     if given.adapter is not None:
         model.add_adapter(encoder, given.adapter)
     if recipe.training.compile:
-        model.transformer_of(encoder).compile(dynamic=True)  # in place: names of weights stay; batches differ in length
+        model.transformer_of(encoder).compile(
+            dynamic=True
+        )  # in place, so that the weights keep their names; dynamic, because batches differ in length
     return encoder
 
 
@@ -236,7 +238,7 @@ def _make_trainer(encoder: SentenceTransformer, recipe: Recipe, prepared: Prepar
 
 
 def _outcome(state: Any, prepared: Prepared, log: Path) -> dict[str, Any]:
-    """Steps, speed and figures of a training that has ended."""
+    """Return steps, speed and figures of a training that has ended."""
     scores = [line for line in state.log_history if f"eval_{prepared.metric}" in line]
     best = str(state.best_model_checkpoint or "").rpartition("-")[2]
     after = [line for line in scores if str(line["step"]) == best] or scores[-1:]
@@ -250,7 +252,7 @@ def _outcome(state: Any, prepared: Prepared, log: Path) -> dict[str, Any]:
 
 
 def _costs(log: Path) -> dict[str, Any]:
-    """What the whole training cost, however often it was resumed: names, median names/s, peak memory of the first process, seconds of its steps."""
+    """Return the costs of a training with all resumed runs: names, median names/s, peak memory of the first process in MB, seconds of its steps."""
     lines = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()] if log.is_file() else []
     speeds = [line["names_per_second"] for line in lines if line.get("names_per_second")]
     return {
@@ -266,22 +268,24 @@ def _figures(lines: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def join(given: Training) -> None:
-    """Choose the device of this process and meet the others that torchrun started, before anything is built.
+    """Choose the device of this process, and connect to the other processes that torchrun started. It must be called before anything is built.
 
     Raises:
         SapbertError: E513.
     """
     if devices.use(given.gpu_id) not in ("cpu", "cuda:0") and LAUNCHED not in os.environ:
-        why = "this process has looked at several GPUs already. Train by `python -m training train`, or set CUDA_VISIBLE_DEVICES before Python starts"
+        why = (
+            "this process has looked at several GPUs already. Train with `python -m training train`, or set CUDA_VISIBLE_DEVICES before Python starts"
+        )
         raise fail("E513", gpu_id=given.gpu_id, why=why)
     if LAUNCHED in os.environ:
         from accelerate import PartialState
 
-        PartialState(cpu=given.gpu_id < 0)  # as the trainer will; later calls find the same group
+        PartialState(cpu=given.gpu_id < 0)  # as the trainer does later; its call then finds this group
 
 
 def wait_for_all() -> None:
-    """Wait until all processes that train together have come here."""
+    """Wait until all processes of this training have reached this call."""
     import torch.distributed as dist
 
     if dist.is_available() and dist.is_initialized():
@@ -290,7 +294,7 @@ def wait_for_all() -> None:
 
 @contextmanager
 def naming_memory(recipe: Recipe, batch_size: int) -> Iterator[None]:
-    """Turn an error of a GPU whose memory is full into E529, which says what to lower."""
+    """Convert the error of a GPU whose memory is full into E529, which says which settings to lower."""
     import torch
 
     try:
@@ -300,8 +304,8 @@ def naming_memory(recipe: Recipe, batch_size: int) -> Iterator[None]:
         lower = [] if given.cache_gradients else ["training.cache_gradients true (the same result in less memory)"]
         lower += [f"a lower training.batch_tokens ({given.batch_tokens or 'now the whole batch'}), with cached gradients"]
         lower += [f"a lower encoder.max_length ({recipe.encoder.max_length})", f"a smaller batch ({batch_size}; results change)"]
-        said = " ".join(str(error).split())
-        raise fail("E529", gpu_id=given.gpu_id, error=". ".join(said.split(". ")[:3]), lower="; ".join(lower)) from error
+        message = " ".join(str(error).split())
+        raise fail("E529", gpu_id=given.gpu_id, error=". ".join(message.split(". ")[:3]), lower="; ".join(lower)) from error
 
 
 def _be_quiet() -> None:
@@ -318,7 +322,7 @@ def precision(given: Training) -> str:
     import torch
 
     if given.precision == "fp16" and given.gpu_id < 0:
-        raise fail("E511", setting="training.precision", value="fp16", why="a CPU has no fp16 training; 'auto' takes what it has")
+        raise fail("E511", setting="training.precision", value="fp16", why="a CPU can't train in fp16; 'auto' chooses what it can")
     if given.precision != "auto":
         return given.precision
     device = torch.device("cpu" if given.gpu_id < 0 else "cuda")
@@ -333,12 +337,12 @@ def _arguments(recipe: Recipe, prepared: Prepared, checkpoints: Path, is_resumed
     metric = prepared.metric
     given, chosen, evaluates = recipe.training, precision(recipe.training), metric is not None
     best = evaluates and given.keep == "best"
-    os.environ["ACCELERATE_MIXED_PRECISION"] = "no"  # an earlier training in this process may have left another value
+    os.environ["ACCELERATE_MIXED_PRECISION"] = "no"  # an earlier training in this process may have set another value
     on_gpu = given.gpu_id >= 0
     made = SentenceTransformerTrainingArguments(
         output_dir=str(checkpoints),
         use_cpu=not on_gpu,
-        per_device_train_batch_size=prepared.batch_size,  # of all processes: see `training.loop.trainer.shared`
+        per_device_train_batch_size=prepared.batch_size,  # of all processes together: see `training.loop.trainer.shared`
         num_train_epochs=given.epochs,
         max_steps=given.max_steps,
         learning_rate=given.learning_rate,
@@ -368,34 +372,35 @@ def _arguments(recipe: Recipe, prepared: Prepared, checkpoints: Path, is_resumed
         logging_nan_inf_filter=False,
         logging_dir=f"{recipe.paths.out}.tensorboard",
         report_to=["tensorboard"],
-        # a GPU need not wait for the tokens of its next batch: processes make them ahead, in memory that it can read itself
+        # other processes tokenise the next batches in advance, into pinned memory, so that a GPU does not wait
         dataloader_num_workers=GPU_LOADERS if on_gpu else 0,
         dataloader_prefetch_factor=4 if on_gpu else None,
-        dataloader_persistent_workers=False,  # an epoch has batches of its own
+        dataloader_persistent_workers=False,  # each epoch has other batches
         dataloader_pin_memory=on_gpu,
         accelerator_config={"non_blocking": on_gpu},
         ddp_find_unused_parameters=False,
         disable_tqdm=not is_main_process(),
     )
-    _ = made.device  # counts the GPUs
-    made._n_gpu = min(made.n_gpu, 1)  # the trainer would split each batch over all that it sees, with a batch of its own for each
+    _ = made.device  # this also counts the GPUs
+    made._n_gpu = min(made.n_gpu, 1)  # with several visible GPUs the trainer would multiply the batch size and split each batch over them
     return made
 
 
-# -- what is resumed ----------------------------------------------------------------------------------------------------
+# -- resuming -----------------------------------------------------------------------------------------------------------
 
-SETTINGS = "settings.json"  # in the folder of checkpoints: the stamp of what they were made from
-# settings that may differ when a training is resumed: paths, what changes no result, and the machine: batches are those of all processes together
+SETTINGS = "settings.json"  # in the folder of checkpoints: the stamp of the inputs of the training
+# settings that may differ when a training is resumed, because they do not change its result: paths, logging, and the machine (a batch is
+# that of all processes together)
 FREE = ("paths.out", "paths.pairs", "paths.kb", "paths.definitions", "training.log_every", "training.gpu_id", "training.processes")
 
 
 def _settings(config: Config, prepared: Prepared) -> dict[str, Any]:
-    """Return what decides the result, flat: "section.key" -> value."""
+    """Return the settings that decide the result, flat: "section.key" -> value."""
     plain = flat(json.loads(json.dumps(dict(config))))
     chosen = {key: value for key, value in plain.items() if key not in FREE and not _is_path(key, prepared)}
     chosen.update(prepared.data_settings)
     base = config["paths"].get("base")
-    if base and (weights := contents(base)):  # a folder's name stays when its content is made again
+    if base and (weights := contents(base)):  # the folder may hold other weights under the same name
         chosen["base"] = weights
     return chosen
 
@@ -405,10 +410,10 @@ def _is_path(key: str, prepared: Prepared) -> bool:
 
 
 def _last_checkpoint(checkpoints: Path, settings: dict[str, Any]) -> str | None:
-    """Return the checkpoint to resume from, None for none.
+    """Return the checkpoint to resume from, or None.
 
     Raises:
-        SapbertError: E514 where the checkpoints were made from other settings.
+        SapbertError: E514, if the checkpoints were made with other settings.
     """
     from .loop.trainer import last_checkpoint
 
@@ -422,14 +427,14 @@ def _last_checkpoint(checkpoints: Path, settings: dict[str, Any]) -> str | None:
 
 
 def _begin(checkpoints: Path, settings: dict[str, Any]) -> None:
-    """Make a folder that holds the settings alone; what a kill left of a first checkpoint is removed."""
+    """Make a folder of checkpoints that holds only the settings. Remove an incomplete first checkpoint of a killed training."""
     checkpoints.mkdir(parents=True, exist_ok=True)
     for path in checkpoints.glob("checkpoint-*"):
         shutil.rmtree(path)
     Stamp(checkpoints / SETTINGS).write(settings)
 
 
-# -- what is saved ------------------------------------------------------------------------------------------------------
+# -- saving -------------------------------------------------------------------------------------------------------------
 
 
 def _save(encoder: Any, recipe: Recipe, config: Config, checkpoints: Path, report: dict[str, Any], prepared: Prepared) -> None:
@@ -447,4 +452,4 @@ def _save(encoder: Any, recipe: Recipe, config: Config, checkpoints: Path, repor
         if error.code == "E008":  # the disk is full
             raise fail("E516", path=recipe.paths.out, error=error.__cause__, checkpoint="The checkpoints are kept") from error
         raise
-    Stamp(stamp_of(recipe.paths.out)).remove()  # the phases of an earlier recipe did not make this encoder
+    Stamp(stamp_of(recipe.paths.out)).remove()  # a stamp of an earlier recipe of phases does not describe this encoder

@@ -1,10 +1,9 @@
-"""Was it made already? A stamp beside an artefact records what it was made from, and one class answers for all of them.
+"""Find out whether an artefact was already made. A stamp next to an artefact records its inputs.
 
-The inputs of an artefact are a flat dictionary: settings, and fingerprints of the files that were read. An artefact counts as made when its
-stamp holds the same inputs. The stamp is written last, so an artefact that a kill left unfinished has none.
+The inputs of an artefact are a flat dictionary: settings, and fingerprints of the files that were read. An artefact counts as made if its
+stamp holds the same inputs. The stamp is written last, so an unfinished artefact of a killed run has no stamp.
 
-Targets, neighbours and dictionaries need no stamp: their files are named by the fingerprint of their inputs, so that those of several inputs
-lie side by side, and another input is another file.
+Targets, neighbours and dictionaries need no stamp: the fingerprint of their inputs is in their file name, so other inputs give other files.
 """
 
 from __future__ import annotations
@@ -18,22 +17,22 @@ from typing import Any
 from spacy_sapbert.files import MANIFEST, checksum, write_text
 
 Inputs = Mapping[str, Any]
-# what decides the content of a folder that has no manifest
+# files that identify the content of a folder without a manifest
 DECISIVE = ("texts.parquet", "translations.parquet", "model.safetensors", "adapter_model.safetensors")
 
 
 class Stamp:
-    """The record of what an artefact was made from.
+    """The record of the inputs of an artefact.
 
     Args:
-        path: Where the stamp lies, usually `stamp_of(artefact)`.
+        path: Path of the stamp, usually `stamp_of(artefact)`.
     """
 
     def __init__(self, path: str | Path) -> None:
         self.path = Path(path)
 
     def read(self) -> dict[str, Any] | None:
-        """Return the recorded inputs; None where there is no stamp, or none that can be read."""
+        """Return the recorded inputs; None if there is no stamp or it cannot be read."""
         try:
             found = json.loads(self.path.read_text(encoding="utf-8"))
         except (OSError, ValueError):
@@ -41,7 +40,7 @@ class Stamp:
         return found if isinstance(found, dict) else None
 
     def differences(self, inputs: Inputs) -> list[str] | None:
-        """List the inputs that are other than recorded, as "key: before -> now"; None where there is no stamp."""
+        """List the inputs that differ from the recorded ones, as "key: before -> now"; None if there is no stamp."""
         before = self.read()
         if before is None:
             return None
@@ -53,16 +52,16 @@ class Stamp:
         return self.differences(inputs) == []
 
     def write(self, inputs: Inputs) -> None:
-        """Record the inputs. The file appears whole: another process may be reading it."""
+        """Record the inputs. The file is replaced as a whole, because another process may be reading it."""
         write_text(self.path, json.dumps(_plain(inputs), indent=1, ensure_ascii=False) + "\n")
 
     def remove(self) -> None:
-        """Take the record away, before an artefact is made again."""
+        """Remove the record, before an artefact is made again."""
         self.path.unlink(missing_ok=True)
 
 
 def stamp_of(artefact: str | Path) -> Path:
-    """Return the path of an artefact's stamp: beside it, with `.made` added to its name."""
+    """Return the path of an artefact's stamp: the artefact's path with `.made` added."""
     return Path(f"{artefact}.made")
 
 
@@ -79,9 +78,9 @@ def flat(value: Any, prefix: str = "") -> dict[str, Any]:
 
 
 def contents(path: str | Path) -> str:
-    """Return a checksum of what lies at a path.
+    """Return a checksum of the content of a path.
 
-    Of a file it is the file's; of a folder its manifest's, or those of the files in `DECISIVE`. Where there is none of these, it is "".
+    For a file it is the checksum of the file; for a folder that of its manifest, or those of its files in `DECISIVE`; "" if there is none of these.
     """
     path = Path(path)
     try:
@@ -95,12 +94,16 @@ def contents(path: str | Path) -> str:
 
 
 def contents_of(texts: Iterable[str]) -> dict[str, str]:
-    """Return the checksums of those texts that name something on disk, as "contents of PATH" -> checksum."""
+    """Return the checksums of those texts that are paths on disk, as "contents of PATH" -> checksum."""
     return {f"contents of {text}": found for text in sorted(set(texts)) if text and (found := contents(text))}
 
 
 def code(*paths: Path) -> str:
-    """Return a hash of Python files: those given, and those in the folders given."""
+    """Return a hash of Python files.
+
+    Args:
+        *paths: Python files, or folders of Python files.
+    """
     digest = hashlib.blake2b(digest_size=16)
     for path in paths:
         for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
@@ -109,5 +112,5 @@ def code(*paths: Path) -> str:
 
 
 def _plain(inputs: Inputs) -> dict[str, Any]:
-    """The inputs as JSON gives them back, so that a tuple equals the list that was written."""
+    """Return the inputs after a round trip through JSON, so that a tuple equals the list that was written."""
     return dict(json.loads(json.dumps(dict(inputs))))

@@ -1,4 +1,4 @@
-"""Where the phases of a recipe lie: beside the encoder `<out>`, in `<out>.phases/NAME`, each with its stamp. And names that stand in files."""
+"""Paths of the phases of a recipe (`<out>.phases/NAME` next to the encoder `<out>`, each with its stamp), and names that are read from files."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from spacy_sapbert.errors import MissingFile, fail
 
 from .made import stamp_of
 
-NAMES = "phases.json"  # the names of the phases behind an encoder, in their order; folders of another recipe may lie beside them
+NAMES = "phases.json"  # names of an encoder's phases in their order; the folder may also hold phases of another recipe
 
 
 def phases_of(out: str | Path) -> Path:
-    """Return the folder of the phases behind an encoder."""
+    """Return the folder of the phases of an encoder."""
     return Path(f"{out}.phases")
 
 
 def phases_behind(out: str | Path) -> list[Path]:
-    """Return the folders of the phases that made an encoder, in their order.
+    """Return the folders of the phases of an encoder, in their order.
 
-    Without the stamp of a recipe of phases there are none: what lies in their folder is of another training.
+    Without the stamp of a recipe of phases the list is empty, because the folders are of another training.
     """
     names = phases_of(out) / NAMES
     if not (stamp_of(out).is_file() and names.is_file()):
@@ -29,10 +29,10 @@ def phases_behind(out: str | Path) -> list[Path]:
 
 
 def named(text: str) -> str:
-    """Return the name of an encoder as an option gives it: `@FILE` stands for the name in that file, see `training base`.
+    """Return the name of an encoder from the value of an option: `@FILE` means the name in that file, see `training base`.
 
     Raises:
-        SapbertError: E401, there is no such file.
+        SapbertError: E401 (there is no such file).
     """
     if not text.startswith("@"):
         return text

@@ -1,12 +1,12 @@
-"""Run a recipe of phases: several trainings, each from what the ones before it made. `python -m training train` runs it when a recipe has `[phases]`.
+"""Run a recipe of phases: several trainings, which can use the results of earlier ones.
 
-Each `[phases.NAME]` names a recipe and changes sections of it (`[phases.NAME.training]` …; a section with an `@` replaces the recipe's), or
-names the phases whose weights are averaged (`soup = ["a", "b"]`, with `greedy = true` and what `training.soup` measures). They run in the order
-of the file. A phase lies in `<paths.out>.phases/NAME`, the last one in `paths.out`; `[paths]` may hold more names, for `${paths.…}`. `[training]`
-holds for all phases, above their own; its seed is added to theirs, and max_steps = -1 leaves them theirs.
+`python -m training train` does this if a recipe has `[phases]`. Each `[phases.NAME]` names a recipe and changes sections of it
+(`[phases.NAME.training]` …; a section with an `@` replaces the recipe's section), or names phases whose weights are averaged (`soup = ["a", "b"]`, with `greedy = true` and the inputs of the measure in `training.soup`). Phases run
+in the order of the file. A phase is saved in `<paths.out>.phases/NAME`, the last one in `paths.out`. `[paths]` may hold more names, for
+`${paths.…}`. The settings of `[training]` replace those of all phases, but its seed is added to theirs, and max_steps = -1 keeps theirs.
 
-A phase that the same recipe already made from the same inputs is skipped. So the same command resumes a killed run. Edited code makes nothing
-again: remove `<paths.out>.phases` then.
+A phase that was already made from the same recipe and inputs is skipped, so the same command resumes a killed run. A change of the code is not
+noticed: after one, remove `<paths.out>.phases`.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Soup(BaseModel):
 
     Attributes:
         soup: Names of phases.
-        weights, greedy, pairs, kb, sts: As `training.soup` takes them.
+        weights, greedy, pairs, kb, sts: See `training.soup`.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -60,25 +60,25 @@ class Phase(NamedTuple):
 
 
 def read_phases(config: Config, path: Path) -> list[Phase]:
-    """Return all phases, each checked before the first is trained.
+    """Return all phases. All are checked before the first one is trained.
 
     Args:
         config: The whole recipe.
-        path: Its file, for messages.
+        path: Its file, for error messages.
 
     Raises:
         SapbertError: E510, E511.
     """
     unknown = [section for section in config if section not in ("paths", "training", "phases")]
     if unknown or not config["phases"]:
-        why = f"section [{unknown[0]}] is not read beside [phases]" if unknown else "[phases] is empty"
+        why = f"a recipe with [phases] can't have a section [{unknown[0]}]" if unknown else "[phases] is empty"
         raise fail("E510", path=path, why=why)
     if not isinstance(config.get("paths"), dict) or not config["paths"].get("out"):
         raise fail("E510", path=path, why="paths.out is missing")
     target, last = Path(config["paths"]["out"]), list(config["phases"])[-1]
     overall = dict(config.get("training", {}))
     seed = overall.pop("seed", 0)
-    if overall.get("max_steps") == -1:  # no limit for the whole is no reason to lift a phase's own
+    if overall.get("max_steps") == -1:  # no limit for the whole recipe keeps the limits of the phases
         overall.pop("max_steps")
     phases: list[Phase] = []
     for name, given in config["phases"].items():
@@ -92,7 +92,7 @@ def read_phases(config: Config, path: Path) -> list[Phase]:
         sections = {key: value for key, value in given.items() if key != "recipe"}
         wrong = [key for key, value in sections.items() if not isinstance(value, dict)]
         if wrong:
-            raise fail("E510", path=where, why=f"'{wrong[0]}' is no section; changes of the recipe stand in [phases.{name}.SECTION]")
+            raise fail("E510", path=where, why=f"'{wrong[0]}' is not a section; write changes of the recipe into [phases.{name}.SECTION]")
         made = changed(read_recipe(Path(given["recipe"])), sections)
         made = changed(made, {"training": {**overall, "seed": made["training"].get("seed", 0) + seed}, "paths": {"out": str(out)}})
         with naming(where):
@@ -107,22 +107,22 @@ def _soup(given: dict[str, Any], before: list[Phase], where: str) -> Soup:
     known = [phase.name for phase in before]
     for name in made.soup:
         if name not in known:
-            raise fail("E510", path=where, why=f"'{name}' is no phase before it ({', '.join(known)})")
+            raise fail("E510", path=where, why=f"'{name}' is not an earlier phase ({', '.join(known)})")
     return made
 
 
 def run(config: Config, path: Path, train: Callable[[Path], int] | None = None) -> dict[str, Any]:
     """Make the phases that are not made yet.
 
-    Under torchrun all processes train each phase together, one phase after the other; the first one does what is done once.
+    Under torchrun all processes train each phase together, one phase after the other. Everything else is done only by the first process.
 
     Args:
         config: The whole recipe.
-        path: Its file, for messages.
-        train: Trains by a recipe file and returns an exit status; None: `train_apart`, under torchrun `train_here`.
+        path: Its file, for error messages.
+        train: Trains a recipe file and returns an exit status; None: `train_apart`, under torchrun `train_here`.
 
     Returns:
-        For each phase its folder, whether it was there, and figures before and after.
+        For each phase its folder, whether it was already made, and figures before and after.
 
     Raises:
         SapbertError: E510, E511, E524 (a phase failed; those before it are kept).
@@ -136,7 +136,7 @@ def run(config: Config, path: Path, train: Callable[[Path], int] | None = None) 
     for phase in phases:
         stamp, wanted = Stamp(stamp_of(phase.out)), inputs(phase, folders)
         was_there = is_made(phase, wanted)
-        wait_for_all()  # all have looked before one begins
+        wait_for_all()  # no process starts before all have checked
         if not was_there:
             if first:
                 print(f"phase {phase.name}: {phase.out}", file=sys.stderr, flush=True)
@@ -148,8 +148,8 @@ def run(config: Config, path: Path, train: Callable[[Path], int] | None = None) 
             wait_for_all()
         if not first:
             continue
-        said = json.loads((phase.out / REPORT).read_text(encoding="utf-8"))
-        figures = {key: said[key] for key in ("steps", "seconds", "before", "after", "alone", "averaged") if key in said}
+        written = json.loads((phase.out / REPORT).read_text(encoding="utf-8"))
+        figures = {key: written[key] for key in ("steps", "seconds", "before", "after", "alone", "averaged") if key in written}
         report[phase.name] = {"folder": str(phase.out), "was_there": was_there, **figures}
     if first and len(phases) > 1:
         write_text(phases[0].out.parent / NAMES, json.dumps([phase.name for phase in phases[:-1]]) + "\n")
@@ -171,13 +171,13 @@ def _make(phase: Phase, folders: dict[str, Path], train: Callable[[Path], int]) 
     wait_for_all()
     status = train(recipe)
     if status:
-        raise fail("E524", phase=phase.name, why=f"its training ended with {status}; its own message stands above", folder=phase.out.parent)
+        raise fail("E524", phase=phase.name, why=f"its training ended with {status}; its own message is printed above", folder=phase.out.parent)
     if is_main_process() and not (phase.out / REPORT).is_file():
-        raise fail("E524", phase=phase.name, why=f"it left no encoder in '{phase.out}'", folder=phase.out.parent)
+        raise fail("E524", phase=phase.name, why=f"it wrote no encoder into '{phase.out}'", folder=phase.out.parent)
 
 
 def train_apart(recipe: Path) -> int:
-    """Train by a recipe in a process of its own: its memory is free for the next one, and several processes can share the work.
+    """Train a recipe in a new process, so that its memory is free for the next one and several processes can share the work.
 
     Returns:
         The exit status of the process.
@@ -187,14 +187,14 @@ def train_apart(recipe: Path) -> int:
 
 
 def train_here(recipe: Path) -> int:
-    """Train by a recipe file in this process and in the others that torchrun started with it."""
+    """Train a recipe file in this process, together with the other processes that torchrun started."""
     fit(read_recipe(recipe))
     return 0
 
 
 @contextmanager
 def _ending(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]:
-    """End the process when this one is ended."""
+    """Give the process, and terminate it if the block ends before it, also on SIGTERM."""
 
     def stop(*_: Any) -> None:
         raise SystemExit(143)
@@ -210,12 +210,12 @@ def _ending(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes
 
 
 def is_made(phase: Phase, wanted: dict[str, Any]) -> bool:
-    """Say whether a phase was made from these inputs, see `inputs`."""
+    """Say whether a phase was already made from these inputs, see `inputs`."""
     return (phase.out / REPORT).is_file() and Stamp(stamp_of(phase.out)).matches(wanted)
 
 
 def inputs(phase: Phase, folders: dict[str, Path]) -> dict[str, Any]:
-    """Return what decides a phase's result: its settings, and the checksums of what they name on disk.
+    """Return what decides the result of a phase: its settings, and the checksums of the files and folders that they name.
 
     Args:
         phase: The phase.

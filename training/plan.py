@@ -1,7 +1,7 @@
-"""What a training will take, before hours are spent on it: `python -m training plan RECIPE --kb KB`.
+"""Estimate what a training needs, before hours are spent on it: `python -m training plan RECIPE --kb KB`.
 
-Memory and disk are computed. Time is measured: the training itself is begun in a process of its own, in a temporary folder, and stopped after some
-seconds. What is measured stands beside what is computed.
+Memory and disk are computed. Time is measured: the training is run in a new process and a temporary folder, and stopped after some seconds. Its
+memory is measured, too, and shown next to the computed memory.
 """
 
 from __future__ import annotations
@@ -38,28 +38,28 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 GB = 1e9
-PROCESS = 0.9 * GB  # Python, PyTorch, tokenizer, evaluation
-CUDA = 0.8 * GB  # what CUDA and its libraries take of a GPU
-# bytes of a layer's activations for each token and unit of width, in 16 bits: Korthikanti et al. 2022, table 2, without recomputation and without the
-# scores of attention, which fused attention does not keep
+PROCESS = 0.9 * GB  # memory of Python, PyTorch, tokenizer and evaluation
+CUDA = 0.8 * GB  # memory of CUDA and its libraries on a GPU
+# bytes of a layer's activations for each token and unit of width, in 16 bits: Korthikanti et al. 2022, table 2, without recomputation and without
+# attention scores, which fused attention does not store
 ACTIVATIONS = 34
-PER_ROW = 60  # bytes in which the order of the batches of an epoch is drawn
+PER_ROW = 60  # bytes per row of data for drawing the order of the batches of an epoch
 KEPT_CHECKPOINTS = 3  # the best, the last, and the one being written
-SAMPLE = 20_000  # texts whose targets are made to measure
-FORWARD = 3  # times as fast as a training step is a forward pass alone
+SAMPLE = 20_000  # texts that the teacher encodes while time is measured
+FORWARD = 3  # a forward pass alone is this many times as fast as a training step
 
 
 class Cost(NamedTuple):
-    """What a few seconds of a training took.
+    """Costs that were measured in a few seconds of a training.
 
     Attributes:
-        seconds: Of the measured steps.
-        steps: How many were measured, without the first.
+        seconds: Seconds of the measured steps.
+        steps: Number of measured steps, without the first.
         step: Seconds of a step.
         evaluation: Seconds of an evaluation.
         start: Seconds before the first step, without the first evaluation.
-        names: Texts encoded in a second.
-        memory: Peak of a process in bytes, of its GPU where one is used.
+        names: Texts encoded per second.
+        memory: Peak memory of a process in bytes; that of its GPU if one is used.
     """
 
     seconds: float
@@ -72,12 +72,12 @@ class Cost(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What one training will take.
+    """The estimate of one training.
 
     Attributes:
-        name: Of the phase, or the recipe's file.
-        lines: Heading -> what is said.
-        seconds: Of the whole training; None where nothing was measured.
+        name: Name of the phase, or of the recipe's file.
+        lines: Heading -> text.
+        seconds: Seconds of the whole training; None if nothing was measured.
     """
 
     name: str
@@ -86,12 +86,12 @@ class Plan(NamedTuple):
 
 
 def plan(path: Path, overrides: dict[str, Any], *, seconds: float = 30.0) -> list[Plan]:
-    """Say what a recipe will take: one plan for a training, or one for each phase.
+    """Estimate what a recipe needs: one plan for a training, or one for each phase.
 
     Args:
         path: The recipe.
         overrides: "section.key" -> value, as for a training.
-        seconds: How long to measure each kind of training; 0: not at all.
+        seconds: Seconds for which each kind of training is measured; 0: nothing is measured.
 
     Raises:
         SapbertError: E510, E511, E513 (no such GPU), E530 (the measured training failed), and those of the data.
@@ -115,7 +115,7 @@ def _of_phases(
     for phase in given:
         made = made and phases.is_made(phase, phases.inputs(phase, folders))
         if made:
-            yield Plan(phase.name, {"state": f"made already: {phase.out}"}, 0.0)
+            yield Plan(phase.name, {"state": f"already made: {phase.out}"}, 0.0)
         elif phase.config is None:
             assert phase.soup is not None
             yield Plan(phase.name, {"state": f"the mean of the weights of {', '.join(phase.soup.soup)}: seconds"}, 0.0)
@@ -124,7 +124,7 @@ def _of_phases(
 
 
 def _with_base(config: Config, folders: dict[str, Path], base: str) -> Config:
-    """Return a recipe in which the base stands for encoders that earlier phases will make: they have its size."""
+    """Return a recipe in which encoders that earlier phases will make are replaced by the base, which has the same size."""
     absent = {str(folder) for folder in folders.values() if not (folder / REPORT).is_file()}
 
     def known(value: Any) -> Any:
@@ -138,7 +138,7 @@ def _with_base(config: Config, folders: dict[str, Path], base: str) -> Config:
 
 
 def _plan(name: str, config: Config, scratch: Path, seconds: float, measured: dict[str, Cost]) -> Plan:
-    said: dict[str, str] = {}
+    lines: dict[str, str] = {}
     with naming(name):
         recipe = resolve(config)
     device = devices.use(recipe.training.gpu_id)
@@ -151,35 +151,35 @@ def _plan(name: str, config: Config, scratch: Path, seconds: float, measured: di
     given = recipe.training
     processes = given.processes if given.gpu_id < 0 else 1
     shared = f", shared by {processes} processes" if processes > 1 else ""
-    said["data"] = f"{rows:,} rows{note}; {batch:,} in a batch{shared}, {texts} text{'s' if texts > 1 else ''} in a row"
+    lines["data"] = f"{rows:,} rows{note}; {batch:,} in a batch{shared}, {texts} text{'s' if texts > 1 else ''} in a row"
     evaluations = math.ceil(steps / given.eval_every) + 1
-    said["steps"] = f"{steps:,} ({steps * batch / rows:.2f} epochs), measured {evaluations:,} times on held-out data at most"
+    lines["steps"] = f"{steps:,} ({steps * batch / rows:.2f} epochs), measured at most {evaluations:,} times on held-out data"
     encoder = open_encoder(recipe)
     host, gpu, disk, sizes = _computed(recipe, encoder, rows, batch * texts / processes)
-    said["encoder"] = f"{sizes[1] / 1e6:.1f} million parameters, {sizes[0] / 1e6:.1f} million learn, in {precision(given)} on {device}"
+    lines["encoder"] = f"{sizes[1] / 1e6:.1f} million parameters, {sizes[0] / 1e6:.1f} million of them are trained, in {precision(given)} on {device}"
     del encoder
     cost = _measured(config, scratch, seconds, steps, measured) if seconds else None
-    said["memory"] = _memory(host * processes, gpu, device, cost, processes)
+    lines["memory"] = _memory(host * processes, gpu, device, cost, processes)
     free = shutil.disk_usage(_existing(Path(recipe.paths.out))).free
-    said["disk"] = f"{disk / GB:.2f} GB beside '{recipe.paths.out}', {free / GB:.1f} GB are free{' (TOO LITTLE)' if disk > free else ''}"
+    lines["disk"] = f"{disk / GB:.2f} GB next to '{recipe.paths.out}', {free / GB:.1f} GB are free{' (TOO LITTLE)' if disk > free else ''}"
     total = None
     if cost is not None:
         total = steps * cost.step + evaluations * cost.evaluation + cost.start
-        parts = f"{steps:,} steps of {cost.step:.3g} s, {evaluations} evaluations of {cost.evaluation:.1f} s, {cost.start:.0f} s to begin"
+        parts = f"{steps:,} steps of {cost.step:.3g} s, {evaluations} evaluations of {cost.evaluation:.1f} s, {cost.start:.0f} s to start"
         if targets := _texts_of_targets(recipe):
             total += targets / (FORWARD * cost.names)
-            parts += f", {targets:,} texts for the teacher at about {FORWARD * cost.names:,.0f}/s unless their vectors are kept"
-        said["time"] = f"{duration(total)}: {parts} (measured: {cost.steps} steps in {cost.seconds:.0f} s, {cost.names:,.0f} texts/s)"
+            parts += f", {targets:,} texts for the teacher at about {FORWARD * cost.names:,.0f}/s unless their vectors are already saved"
+        lines["time"] = f"{duration(total)}: {parts} (measured: {cost.steps} steps in {cost.seconds:.0f} s, {cost.names:,.0f} texts/s)"
     else:
-        said["time"] = "not measured"
+        lines["time"] = "not measured"
     if getattr(recipe.batches, "near", 0):
-        said["time"] += "; the nearest concepts of each concept are found first, once for these pairs, which is not in it"
-    said["state"] = state(config)
-    return Plan(name, said, total)
+        lines["time"] += "; not included: finding the nearest concepts of each concept, once for these pairs"
+    lines["state"] = state(config)
+    return Plan(name, lines, total)
 
 
 def _with_pairs(config: Config, recipe: Recipe, scratch: Path) -> tuple[Config, str]:
-    """Return the recipe with pairs: where it names none that are there, a few are made from the knowledge base, to measure with."""
+    """Return the recipe with pairs. If its pairs do not exist yet, make a few from the knowledge base to measure with."""
     if "pairs" not in recipe.task.paths or Path(recipe.paths.pairs).is_dir():
         return config, ""
     folder = scratch / "pairs"
@@ -189,7 +189,7 @@ def _with_pairs(config: Config, recipe: Recipe, scratch: Path) -> tuple[Config, 
 
 
 def _pairs_of(kb: KnowledgeBase, max_pairs: int = 50) -> int:
-    """Count the pairs that `python -m training pairs` would make by default, but for what it holds out."""
+    """Count the pairs that `python -m training pairs` would make by default if it held nothing out."""
     labels, _ = assign_labels(kb)
     names, _ = names_of_labels(kb, labels)
     count = np.diff(names.starts)
@@ -202,13 +202,16 @@ def _steps(recipe: Recipe, rows: int, batch: int) -> int:
 
 
 def _computed(recipe: Recipe, encoder: SentenceTransformer, rows: int, texts: float) -> tuple[float, float, float, tuple[int, int]]:
-    """Compute the memory of a process on the host and on its GPU and the disk, in bytes; and the parameters that learn, and all.
+    """Compute the needs of a training.
 
     Args:
         recipe: The recipe.
         encoder: Its encoder.
-        rows: Of the training data.
-        texts: In a step of one process.
+        rows: Number of rows of the training data.
+        texts: Number of texts in a step of one process.
+
+    Returns:
+        Bytes of memory of a process on the host, on its GPU, and on the disk; and the numbers of parameters that learn, and of all parameters.
     """
     from .loop import model
     from .loop.trainer import CPU_TOKENS, GPU_TOKENS
@@ -218,7 +221,7 @@ def _computed(recipe: Recipe, encoder: SentenceTransformer, rows: int, texts: fl
     settings: Any = inner.config
     learning, parameters = model.trainable(encoder)
     weights = 4.0 * parameters + 12.0 * learning  # float32: weights; gradients and two moments of AdamW
-    tokens = texts * recipe.encoder.max_length  # at most
+    tokens = texts * recipe.encoder.max_length  # an upper bound
     if given.cache_gradients:
         tokens = min(tokens, given.batch_tokens or (GPU_TOKENS if on_gpu else CPU_TOKENS))
     width = 2 if precision(given) == "fp32" else 1
@@ -229,26 +232,26 @@ def _computed(recipe: Recipe, encoder: SentenceTransformer, rows: int, texts: fl
     disk = KEPT_CHECKPOINTS * (4.0 * parameters + 8.0 * learning) + 4.0 * parameters
     if "pairs" in recipe.task.paths and (Path(recipe.paths.pairs) / "pairs.parquet").is_file():
         packed = pq.ParquetFile(Path(recipe.paths.pairs) / "pairs.parquet").metadata
-        disk += sum(packed.row_group(i).total_byte_size for i in range(packed.num_row_groups))  # they are unpacked once
+        disk += sum(packed.row_group(i).total_byte_size for i in range(packed.num_row_groups))  # training unpacks them into a file
     return host, gpu, disk, (learning, parameters)
 
 
 def _memory(host: float, gpu: float, device: str, cost: Cost | None, processes: int) -> str:
     free = free_memory()
     measured = "" if cost is None else f" (measured {cost.memory * processes / GB:.1f})"
-    said = f"at most about {host / GB:.1f} GB{'' if gpu else measured}"
+    text = f"at most about {host / GB:.1f} GB{'' if gpu else measured}"
     if free is not None:
-        said += f" of {free / GB:.1f} GB that are free{' (TOO LITTLE)' if host > free else ''}"
+        text += f" of {free / GB:.1f} GB that are free{' (TOO LITTLE)' if host > free else ''}"
     if gpu:
         import torch
 
-        there, _ = torch.cuda.mem_get_info(device)
-        said += f"; {device}: at most about {gpu / GB:.1f} GB{measured} of {there / GB:.1f} GB{' (TOO LITTLE)' if gpu > there else ''}"
-    return said
+        total_memory, _ = torch.cuda.mem_get_info(device)
+        text += f"; {device}: at most about {gpu / GB:.1f} GB{measured} of {total_memory / GB:.1f} GB{' (TOO LITTLE)' if gpu > total_memory else ''}"
+    return text
 
 
 def _texts_of_targets(recipe: Recipe) -> int:
-    """Return how many texts a teacher encodes before the first step, at most; 0 where there is no teacher."""
+    """Return the greatest number of texts that a teacher encodes before the first step; 0 if there is no teacher."""
     if not getattr(recipe.task, "teacher", ""):
         return 0
     if hasattr(recipe.task, "texts"):
@@ -265,7 +268,7 @@ def _existing(path: Path) -> Path:
 
 
 def _measured(config: Config, scratch: Path, seconds: float, steps: int, known: dict[str, Cost]) -> Cost:
-    """Begin the training in a process of its own, stop it, and read what it took. Trainings that differ in the seed alone are measured once.
+    """Run the training in a new process for some seconds, and read its costs. Trainings that differ only in the seed are measured once.
 
     Raises:
         SapbertError: E530.
@@ -276,13 +279,13 @@ def _measured(config: Config, scratch: Path, seconds: float, steps: int, known: 
         return known[key]
     out = scratch / f"encoder{len(known)}"
     training = {"max_seconds": seconds, "max_steps": steps, "eval_every": steps, "log_every": 1, "patience": 0}
-    begun = changed(config, {"training": training, "paths": {"out": str(out)}})
-    batches = begun.get("batches")
+    shortened = changed(config, {"training": training, "paths": {"out": str(out)}})
+    batches = shortened.get("batches")
     if isinstance(batches, dict) and batches.get("near"):
-        batches["near"] = 0  # else the nearest concepts would be found first
-    _sample_texts(begun, scratch)
+        batches["near"] = 0  # finding the nearest concepts would come first and take the time
+    _sample_texts(shortened, scratch)
     recipe = scratch / f"{out.name}.cfg"
-    recipe.write_text(begun.to_str(), encoding="utf-8")
+    recipe.write_text(shortened.to_str(), encoding="utf-8")
     began = time.monotonic()
     done = subprocess.run([sys.executable, "-m", "training", "train", str(recipe)], capture_output=True, text=True)
     if done.returncode:
@@ -300,7 +303,7 @@ def _measured(config: Config, scratch: Path, seconds: float, steps: int, known: 
 
 
 def _sample_texts(config: Config, scratch: Path) -> None:
-    """Let a distillation read the first texts alone: its teacher encodes all of them before the first step."""
+    """Let a distillation read only the first texts, because its teacher encodes all texts before the first step."""
     task = config.get("task", {})
     if not isinstance(task, dict) or "teacher" not in task or "texts" not in task:
         return
@@ -316,38 +319,38 @@ def _sample_texts(config: Config, scratch: Path) -> None:
     task["texts"] = str(folder)
 
 
-# -- what is there ------------------------------------------------------------------------------------------------------
+# -- earlier results ----------------------------------------------------------------------------------------------------
 
 
 def state(config: Config) -> str:
-    """Say whether the training would begin, be resumed, or be refused, and whether an encoder is there already."""
+    """Say whether the training would start, be resumed, or be refused, and whether the encoder already exists."""
     from .loop.trainer import last_checkpoint
 
     out = Path(config["paths"]["out"])
-    there = f"; '{out}' is there already and would be replaced" if (out / REPORT).is_file() else ""
+    existing = f"; '{out}' already exists and would be replaced" if (out / REPORT).is_file() else ""
     checkpoints = Path(f"{out}.checkpoints")
     last = last_checkpoint(checkpoints)
     before = Stamp(checkpoints / SETTINGS).read()
     if last is None or before is None:
-        return f"begins anew{there}"
+        return f"starts from the beginning{existing}"
     now = {key: value for key, value in flat(json.loads(json.dumps(dict(config)))).items() if key not in FREE}
     different = [f"{key}: {before[key]!r} -> {now[key]!r}" for key in sorted({*before} & {*now}) if before[key] != now[key]]
     if different:
-        return f"refused (E514): '{checkpoints}' is of other settings ({'; '.join(different)}){there}"
-    return f"resumed from step {int(last.rpartition('-')[2]):,}{there}"
+        return f"refused (E514): '{checkpoints}' was made with other settings ({'; '.join(different)}){existing}"
+    return f"resumed from step {int(last.rpartition('-')[2]):,}{existing}"
 
 
 def duration(seconds: float) -> str:
-    """Write seconds as hours, or minutes below one hour."""
+    """Return seconds in words, as hours, or as minutes if they are less than an hour."""
     return f"{seconds / 3600:.1f} hours" if seconds >= 3600 else f"{seconds / 60:.1f} minutes"
 
 
 def in_words(plans: Sequence[Plan]) -> str:
-    """Return the plans as lines for the screen."""
+    """Return the plans as text for the terminal."""
     lines: list[str] = []
     for one in plans:
         lines.append(one.name)
-        lines += [f"  {heading:<8} {said}" for heading, said in one.lines.items()]
+        lines += [f"  {heading:<8} {text}" for heading, text in one.lines.items()]
     known = [one.seconds for one in plans if one.seconds is not None]
     if len(plans) > 1 and len(known) == len(plans):
         lines.append(f"together: {duration(sum(known))}")

@@ -1,4 +1,4 @@
-"""The schema of a recipe, and what a task is: the ground that all tasks stand on. It imports no task.
+"""The schema of a recipe, and the base class of tasks. This module imports no task.
 
 A recipe names its task in `[task]`; without one it is self-alignment (`training.fit.resolve` adds it). Schedule, precision, checkpoints, log,
 early stopping and processes belong to `training.fit`, for all tasks.
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
 REPORT = "training.json"  # in the folder of a trained encoder
-SECTIONS = ("batches", "loss", "miner", "augment")  # sections of a recipe that only some tasks read
+SECTIONS = ("batches", "loss", "miner", "augment")  # sections of a recipe that only some tasks use
 Sections = dict[str, dict[str, Any]]  # section -> settings
 
 
@@ -52,11 +52,11 @@ class Encoder(_Section):
 
     Attributes:
         pooling: How token vectors become the vector of a name.
-        max_length: Tokens read of a text.
+        max_length: Greatest number of tokens that are read of a text.
         dropout: Share of the units that are dropped.
         train_embeddings: Whether the word embeddings learn too.
         frozen_layers: Number of layers that do not learn, counted from the lowest.
-        adapter: Made by the function that `@adapters` names; None trains all weights.
+        adapter: Adapter that the function of `@adapters` makes; None: the weights themselves are trained.
     """
 
     pooling: Literal["auto", "cls", "mean"] = "auto"
@@ -71,22 +71,22 @@ class Training(_Section):
     """The schedule.
 
     Attributes:
-        gpu_id: -1 is the CPU.
-        precision: "auto" is bf16 where the hardware computes in it, else fp32.
-        max_steps: Optimiser steps; -1 is all of the epochs.
-        warmup: Share of the steps.
-        eval_every: Steps between evaluations, each with a checkpoint.
-        eval_queries: Number of held-out queries at most.
-        eval_names: Names in the dictionary of the queries, beside those of their concepts.
-        max_grad_norm: Norm that gradients are cut to; 0: they are not cut.
-        keep: Which weights are written: those of the best held-out accuracy, or the last.
-        patience: Evaluations without a better held-out accuracy before it stops; 0: it never stops early.
+        gpu_id: Number of the GPU; -1 is the CPU.
+        precision: "auto" is bf16 if the hardware computes in it, else fp16 on a GPU and fp32 on a CPU.
+        max_steps: Number of optimiser steps; -1: all steps of the epochs.
+        warmup: Share of the steps in which the learning rate rises.
+        eval_every: Number of steps between evaluations, each with a checkpoint.
+        eval_queries: Greatest number of held-out queries.
+        eval_names: Number of names in the dictionary of the queries, in addition to those of their concepts.
+        max_grad_norm: Norm to which gradients are clipped; 0: they are not clipped.
+        keep: Which weights are written: those with the best held-out accuracy, or the last.
+        patience: Number of evaluations without a better held-out accuracy before training stops; 0: it never stops early.
         batch_tokens: Tokens of a micro-batch; 0: 1,024 on a CPU, the whole batch in one padded pass on a GPU.
-        cache_gradients: Keep memory at that of one micro-batch, whatever the batch; it takes about a fifth more time.
-        processes: Processes that share the work on a CPU: each takes a part of every batch, and mining sees the whole. Two processes of one thread
-            are half as fast again as one process of two threads.
-        compile: Compile the transformer (`torch.compile`): the first steps take minutes, the others less time on a recent GPU.
-        max_seconds: Stop after the step in which so many seconds are over, as if it were the last one; 0: no limit.
+        cache_gradients: Whether to keep memory at that of one micro-batch, for any size of the batch; it takes about a fifth more time.
+        processes: Number of processes that share the work on a CPU: each takes a part of every batch, and miners get the whole batch. Two processes
+            of one thread are one and a half times as fast as one process of two threads.
+        compile: Whether to compile the transformer (`torch.compile`): the first steps take minutes, the others less time on a recent GPU.
+        max_seconds: Stop after the step in which this number of seconds is reached, as if it were the last step; 0: no limit.
     """
 
     seed: int = 0
@@ -112,16 +112,16 @@ class Training(_Section):
     max_seconds: float = Field(0.0, ge=0)
 
     @model_validator(mode="after")
-    def _keeps_what_it_waits_for(self) -> Training:
+    def _patience_needs_best(self) -> Training:
         if self.keep == "last" and self.patience:
-            raise ValueError('keep = "last" writes the last weights, so it can\'t wait for better ones: set patience = 0')
+            raise ValueError('keep = "last" writes the last weights, so patience has no use: set patience = 0')
         return self
 
 
 class Recipe(_Section):
     """All sections of a recipe. `task`, `batches`, `loss`, `miner`, `augment` and `encoder.adapter` are the objects that the sections name.
 
-    The task says which of them there must be.
+    The task decides which of them are required.
     """
 
     paths: Paths
@@ -146,7 +146,7 @@ def changed(recipe: Config, changes: Sections) -> Config:
 
     Args:
         recipe: Sections of settings; not modified.
-        changes: Section -> settings. A section with an `@` replaces the recipe's; another one changes the settings that it names.
+        changes: Section -> settings. A section with an `@` replaces the recipe's section; any other section changes only the settings that it names.
     """
     made = copy.deepcopy(recipe)
     for section, values in changes.items():
@@ -155,7 +155,7 @@ def changed(recipe: Config, changes: Sections) -> Config:
     return made
 
 
-# -- what a task is -----------------------------------------------------------------------------------------------------
+# -- tasks --------------------------------------------------------------------------------------------------------------
 
 
 class Table(NamedTuple):
@@ -163,7 +163,7 @@ class Table(NamedTuple):
 
     Attributes:
         columns: Headings.
-        rows: For each row its name, and for each column a key of `before` and `after`.
+        rows: For each row its title, and for each column a key of the figures `before` and `after`.
     """
 
     columns: Sequence[str]
@@ -171,17 +171,17 @@ class Table(NamedTuple):
 
 
 class Words(NamedTuple):
-    """What a model card says of a training.
+    """Texts of a model card about a training.
 
     Attributes:
-        method: Follows "Trained by".
+        method: Text after "Trained by".
         what: What the training does, in a few words.
-        data: A paragraph on the data.
-        measured: What the figures measure; "" where nothing was measured.
+        data: A paragraph about the data.
+        measured: What the figures measure; "" if nothing was measured.
         tables: The figures.
-        tag: A tag of the card's head.
-        language: The language as the card's head has it.
-        limits: What the encoder is not for.
+        tag: A tag in the card's header.
+        language: The language in the card's header.
+        limits: What the encoder is not suited for.
     """
 
     method: str
@@ -191,24 +191,24 @@ class Words(NamedTuple):
     tables: Sequence[Table] = ()
     tag: str = "sapbert"
     language: str = "en"
-    limits: str = "A name that is not English, a whole sentence, or an abbreviation without its long form will be placed badly."
+    limits: str = "Not suited for names that are not English, whole sentences, or abbreviations without their long form."
 
 
 @dataclass
 class Prepared:
-    """What a task gives the loop.
+    """What a task prepares for the training loop.
 
     Attributes:
         data: A `datasets.Dataset`, or a `DatasetDict` of several.
-        batch_size: Rows of a batch, of all processes together.
-        batches: Makes the sampler of a data set, as `training.loop.trainer.Trainer` asks for it.
+        batch_size: Number of rows of a batch, of all processes together.
+        batches: Makes the sampler of a data set, see `training.loop.trainer.Trainer`.
         collator: Makes the loop's input from rows.
         objective: The loss, or one for each data set.
-        words: Makes the card's words from the report.
-        evaluator: Has `primary_metric`; None where there is nothing to measure.
-        data_settings: Fingerprints of what was read; a checkpoint of other data is refused.
+        words: Makes the texts of the model card from the report.
+        evaluator: The evaluator, with a `primary_metric`; None if there is nothing to measure.
+        data_settings: Fingerprints of the data; a checkpoint of other data is refused.
         report: Counts for training.json.
-        mix: Makes one sampler of those of several data sets.
+        mix: Makes one sampler from the samplers of several data sets.
         paths: Settings of `[task]` that name files or folders; they may differ when a training is resumed.
         rates: Learning rates of weights of the loss, by name; other weights have that of the recipe.
     """
@@ -238,7 +238,7 @@ class Prepared:
 
 
 class Task:
-    """A kind of training. Its settings are the arguments of the function that makes it, which a recipe names by `@tasks`.
+    """A kind of training. Its settings are the arguments of the function that makes it, which a recipe names with `@tasks`.
 
     Attributes:
         needs: Sections of `SECTIONS` that a recipe must have.
@@ -251,38 +251,38 @@ class Task:
     paths: tuple[str, ...] = ()
 
     def prepare(self, recipe: Recipe, encoder: SentenceTransformer) -> Prepared:
-        """Read the data and make the rest; may add to the encoder what is trained with it.
+        """Read the data and prepare the training. A task may add modules to the encoder that are trained with it.
 
         Raises:
-            SapbertError: Where the data cannot be used.
+            SapbertError: The data cannot be used.
         """
         raise NotImplementedError
 
     def extent(self, recipe: Recipe) -> tuple[int, int, int]:
-        """Return the rows of the training data, the rows of a batch, and the texts of a row, without reading texts.
+        """Return the number of rows of the training data, of rows of a batch, and of texts of a row, without reading texts.
 
         Raises:
-            SapbertError: Where the data cannot be used.
+            SapbertError: The data cannot be used.
         """
         raise NotImplementedError
 
     def check(self, recipe: Recipe) -> None:
-        """Check that the recipe has what this task reads, and nothing that it does not read.
+        """Check that the recipe has the sections and paths that this task needs, and no sections that it does not use.
 
         Raises:
-            ValueError: For a section or path that is missing, or a section that this task would not read.
+            ValueError: A section or path is missing, or a section is not used by this task.
         """
         for section in SECTIONS:
             given = getattr(recipe, section) is not None
             if section in self.needs and not given:
                 raise ValueError(f"section [{section}] is missing")
             if given and section not in (*self.needs, *self.takes):
-                raise ValueError(f"section [{section}] is not read by this task; leave it out")
+                raise ValueError(f"section [{section}] is not used by this task; leave it out")
         for path in self.paths:
             if not getattr(recipe.paths, path):
                 raise ValueError(f"paths.{path} is missing")
 
 
 def listed(counts: dict[str, int]) -> str:
-    """Write counts as words: {"name": 2, "synonym": 1} becomes "2 name, 1 synonym"."""
+    """Return counts as text: {"name": 2, "synonym": 1} becomes "2 name, 1 synonym"."""
     return ", ".join(f"{count:,} {what}" for what, count in counts.items())

@@ -1,4 +1,4 @@
-"""What a recipe (.cfg) can name: tasks, losses, miners, batches, adapters and augmenters. A module registers its own when it is imported."""
+"""Registries of the functions that a recipe (.cfg) can name: tasks, losses, miners, batches, adapters, augmenters. Importing a module fills them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Register(Protocol):
-    """One registry: a function takes a name in it by `@registry.losses("spacy-sapbert.NAME.v1")`."""
+    """One registry. A function is registered with `@registry.losses("spacy-sapbert.NAME.v1")`."""
 
     def __call__(self, name: str) -> Callable[[Function], Function]:
-        """Return a decorator that registers a function and leaves it as it is."""
+        """Return a decorator that registers a function without changing it."""
 
 
-class registry(confection.registry):  # spaCy spells its own the same way
+class registry(confection.registry):  # lower case like spaCy's registry
     """The registries: `registry.resolve(config)` makes the objects that the `@losses = "…"` lines of a recipe name."""
 
     tasks: Register = catalogue.create("spacy_sapbert_training", "tasks")
@@ -30,5 +30,5 @@ class registry(confection.registry):  # spaCy spells its own the same way
 
     @classmethod
     def create(cls, registry_name: str, entry_points: bool = False) -> None:
-        """Refuse: confection would create a registry in another namespace."""
+        """Raise an error, because confection would create a registry in another namespace."""
         raise NotImplementedError("registries of the training package are class attributes")

@@ -1,4 +1,4 @@
-"""Train by a recipe file, whatever kind it is: one training, in one process or several, or a recipe of phases."""
+"""Train with a recipe file of any kind: a single training, in one or several processes, or a recipe of phases."""
 
 from __future__ import annotations
 
@@ -20,37 +20,37 @@ from .paths import named
 
 
 def train(path: Path, arguments: list[str]) -> dict[str, Any]:
-    """Train by a recipe file.
+    """Train with a recipe file.
 
     Args:
         path: A .cfg file, with `[phases]` or without.
         arguments: `--section.key value` …, as on the command line.
 
     Returns:
-        The report, see `fit.fit` and `phases.run`.
+        The report of the training, see `fit.fit` and `phases.run`.
 
     Raises:
-        SapbertError: E510 to E516, E524 (a phase), and those of the task.
+        SapbertError: E510 to E516, E524 (a phase), and the errors of the task.
     """
     overrides = overridden(path, arguments)
     if "phases" in (config := load(path, overrides)):
         return phases.run(config, path)
     config = read_recipe(path, overrides)
     given = resolve(config).training
-    processes = given.processes if given.gpu_id < 0 else 1  # with GPUs, torchrun starts one for each
+    processes = given.processes if given.gpu_id < 0 else 1  # with GPUs, torchrun starts one process for each GPU
     if processes > 1 and LAUNCHED not in os.environ:
         _launch(processes, [str(path), *arguments])
     return fit(config)
 
 
 def overridden(path: Path, arguments: list[str]) -> dict[str, Any]:
-    """Read `--section.key value` … of a command line, and of the environment variable that spaCy reads too.
+    """Read `--section.key value` … from a command line, and from the environment variable that spaCy reads too.
 
     Raises:
         SapbertError: E510.
     """
     try:
-        with contextlib.redirect_stdout(io.StringIO()):  # spaCy prints there what is wrong
+        with contextlib.redirect_stdout(io.StringIO()):  # spaCy prints its error messages there
             found = dict(parse_config_overrides(list(arguments)))
     except (SystemExit, NoSuchOption):
         given = " ".join([*arguments, os.environ.get(ENV_VARS.CONFIG_OVERRIDES, "")]).strip()
@@ -62,9 +62,9 @@ def overridden(path: Path, arguments: list[str]) -> dict[str, Any]:
 
 
 def _launch(processes: int, arguments: list[str]) -> NoReturn:
-    """Run this command again, in several processes that torch's launcher joins.
+    """Run this command again in several processes, which torch's launcher starts.
 
-    The launcher takes this process's place, so that a signal that ends this one ends it.
+    The launcher replaces this process, so a signal that ends this process ends the launcher.
     """
     command = [
         sys.executable,

@@ -41,7 +41,7 @@ def test_what_is_computed(settings: Dict[str, Any], tiny_pairs: Path) -> None:
     assert f"measured {-(-steps // 5) + 1} times" in made.lines["steps"]
     assert "in fp32 on cpu" in made.lines["encoder"]
     assert made.lines["time"] == "not measured"
-    assert made.lines["state"] == "begins anew"
+    assert made.lines["state"] == "starts from the beginning"
     assert made.seconds is None
     # a hundred times the batch: activations of 2 layers of 32 units for 2 x 1,584 more texts of 25 tokens, in float32
     (larger,) = plan(SAP, {**settings, "batches.pairs": 1600}, seconds=0)
@@ -71,7 +71,7 @@ def test_what_would_be_resumed_or_refused(settings: Dict[str, Any], tmp_path: Pa
     assert "refused (E514)" in state(read_recipe(SAP, {**short, "training.learning_rate": 1.0}))
     assert "training.learning_rate: 2e-05 -> 1.0" in state(read_recipe(SAP, {**short, "training.learning_rate": 1.0}))
     fit.fit(read_recipe(SAP, short))
-    assert state(read_recipe(SAP, short)) == f"begins anew; '{tmp_path / 'encoder'}' is there already and would be replaced"
+    assert state(read_recipe(SAP, short)) == f"starts from the beginning; '{tmp_path / 'encoder'}' already exists and would be replaced"
 
 
 @pytest.mark.e2e
