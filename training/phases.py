@@ -1,9 +1,10 @@
 """Run a recipe of phases: several trainings, which can use the results of earlier ones.
 
 `python -m training train` does this if a recipe has `[phases]`. Each `[phases.NAME]` names a recipe and changes sections of it
-(`[phases.NAME.training]` …; a section with an `@` replaces the recipe's section), or names phases whose weights are averaged (`soup = ["a", "b"]`, with `greedy = true` and the inputs of the measure in `training.soup`). Phases run
-in the order of the file. A phase is saved in `<paths.out>.phases/NAME`, the last one in `paths.out`. `[paths]` may hold more names, for
-`${paths.…}`. The settings of `[training]` replace those of all phases, but its seed is added to theirs, and max_steps = -1 keeps theirs.
+(`[phases.NAME.training]` …; a section with an `@` replaces the recipe's section), or names phases whose weights are averaged (`soup = ["a", "b"]`,
+with `greedy = true` and the inputs of the measure in `training.soup`). Phases run in the order of the file. A phase is saved in
+`<paths.out>.phases/NAME`, the last one in `paths.out`. `[paths]` may hold more names, for `${paths.…}`. The settings of `[training]` replace those of
+all phases, but its seed is added to theirs, and max_steps = -1 keeps theirs.
 
 A phase that was already made from the same recipe and inputs is skipped, so the same command resumes a killed run. A change of the code is not
 noticed: after one, remove `<paths.out>.phases`.
