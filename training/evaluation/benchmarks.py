@@ -369,9 +369,9 @@ class BenchmarkReader:
             pairs, without = scored_pairs(source.read(*(open_lines(path) for path in paths)))
         except (ValueError, KeyError, OSError, EOFError, zlib.error) as error:
             raise fail("E547", path=paths[0], expected=f"what benchmark '{name}' reads", why=f"{type(error).__name__}: {error}") from error
-        main, beside = ("Pearson's", "Spearman's") if source.metric == "pearson" else ("Spearman's", "Pearson's")
-        protocol = f"{main} (and beside it {beside}) correlation x 100 of the cosine with the human score; texts lower-cased, at most {SENTENCE_TOKENS} tokens are read."
-        protocol = " ".join(filter(None, [protocol, source.note]))
+        main, other = ("Pearson's", "Spearman's") if source.metric == "pearson" else ("Spearman's", "Pearson's")
+        protocol = f"{main} (and also {other}) correlation x 100 of the cosine with the human score; texts are lower-cased, at most "
+        protocol = " ".join(filter(None, [f"{protocol}{SENTENCE_TOKENS} tokens are read.", source.note]))
         return SimilarityBenchmark(name, source.title, protocol, pairs, {"pairs_without_score": without}, metric=source.metric)
 
     # -- names held out of training

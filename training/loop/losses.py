@@ -285,7 +285,7 @@ def make_circle(m: float = 0.4, gamma: float = 80.0) -> BatchLoss:
     The original uses m 0.25 with γ 256 for faces, and m 0.4 with γ 80 for fine-grained retrieval; the released code uses the latter.
 
     Args:
-        m: The relaxation: positives are pulled to 1 − m, negatives are pushed to m.
+        m: The relaxation: cosines should be above 1 − m for positives and below m for negatives.
         gamma: The scale γ.
 
     Raises:

@@ -297,7 +297,7 @@ def test_mednli_as_scored_pairs(data):
     write(data / "similarity/MedNLI/mli_test_v1.jsonl", "\n".join(lines))
     made = reader(data).make("mednli-s")
     assert made.metric == "pearson"
-    assert made.protocol.startswith("Pearson's (and beside it Spearman's)")
+    assert made.protocol.startswith("Pearson's (and also Spearman's)")
     assert "contradiction 0" in made.protocol
     write(data / "similarity/MedNLI/mli_test_v1.jsonl", lines[0].replace("entailment", "-"))
     with pytest.raises(SapbertError, match=r"E547.*mli_test_v1.*'mednli-s'.*KeyError"):
