@@ -32,7 +32,7 @@ def definitions(text: str, *, english: bool = True) -> dict[str, str]:
     The short form is first compared with the initials of the words. Then a short form of three or more letters is tried with the algorithm
     of Schwartz and Hearst, whose last letter must be in the last word; one of two letters with the initials in reverse order ("myotonic
     dystrophy (DM)"). Several short forms in one bracket ("Duchenne and Becker muscular dystrophy (DMD/BMD)") each get their part of the
-    text. The long form may also be in the bracket ("FAP (familial adenomatous polyposis)").
+    text. The long form may also be in the bracket ("FAP (familial adenomatous polyposis)"), or both ("(Raynaud's phenomenon, RP)").
 
     Args:
         text: a note.
@@ -77,6 +77,10 @@ def _read(before: str, inside: str, english: bool) -> Iterator[tuple[str, str]]:
     if len(shorts) < 2 and is_short(inside):  # "CL/P" is one
         shorts = [inside]
     if not shorts:
+        named, comma, last = inside.rpartition(",")
+        if comma and is_short(last.strip()) and (long := _long(named.strip(), last.strip(), english)):  # "(Raynaud's phenomenon, RP)"
+            yield last.strip(), long
+            return
         short = before.split()[-1] if before else ""
         if is_short(short) and len(inside.split()) > 1 and _long(inside, short, english) == inside:
             yield short, inside

@@ -398,12 +398,11 @@ class _Assignment:
                     agreeing = [key for key in held if kinds & places[key].kinds]
                     if blocked and (with_cui or grade < 2):
                         continue
-                    if len(agreeing) > 1:
-                        blocked = "several concepts bear the name"
-                    elif agreeing and self._may_join(group, codes, places[agreeing[0]]):
-                        return agreeing[0], name, f"{name!r} is {why}"
-                    elif agreeing:
-                        blocked = "something tells them apart"
+                    free = [key for key in agreeing if self._may_join(group, codes, places[key])]
+                    if len(free) == 1:
+                        return free[0], name, f"{name!r} is {why}"
+                    if agreeing:
+                        blocked = "several concepts bear the name" if free else "something tells them apart"
                 if moved:
                     break  # a term is moved only to a concept with a CUI
             if blocked:

@@ -8,9 +8,10 @@ from collections.abc import Collection
 from .concept import normalise
 from .knowledge_base import KnowledgeBase
 
-CAPITALS, NOT_LOWER = "capitals", "not lower"  # how a word must be written in the text; "" is any way
+CAPITALS, NOT_LOWER, POSSESSIVE = "capitals", "not lower", "possessive"  # how a word must be written in the text; "" is any way
 ACRONYM_LETTERS = 8  # longer words in capitals come from sources that write all names in capitals
 MEASURED = frozenset(["T034", "T059", "T060", "T196", "T201"])  # types of things that have a value: tests, elements ("Mg 0.6"), vital signs
+_POSSESSIVE = re.compile(r"[^\W\d_]+(?:'s|s')")
 _VALUE = re.compile(r"[ \t]*(?:[:=]|is|was|of|at)?[ \t]*[<>~≈↓↑]?[ \t]*\d")
 
 
@@ -18,6 +19,11 @@ def is_acronym(text: str) -> bool:
     """Return whether a word is written as an acronym: two or more capitals, and no small letters except a last "s": "CP", "DM2", "DVTs"."""
     bare = text.removesuffix("s")
     return len(bare) <= ACRONYM_LETTERS and sum(letter.isupper() for letter in bare) >= 2 and not any(letter.islower() for letter in bare)
+
+
+def is_possessive(text: str) -> bool:
+    """Return whether a text is one word in the possessive: "Crohn's", "Graves'"."""
+    return _POSSESSIVE.fullmatch(text.replace("’", "'")) is not None
 
 
 def texts_of(kb: KnowledgeBase, concept: str, forms: Collection[str]) -> list[str]:
@@ -30,8 +36,10 @@ def fits(word: str, wanted: str) -> bool:
 
     Args:
         word: the word as it is written.
-        wanted: CAPITALS, NOT_LOWER, or "" for any way.
+        wanted: CAPITALS, NOT_LOWER, POSSESSIVE, or "" for any way.
     """
+    if wanted == POSSESSIVE:
+        return is_possessive(word) and not word.islower()
     if wanted == CAPITALS:
         return not any(letter.islower() for letter in word.removesuffix("s").removesuffix("'"))
     return wanted != NOT_LOWER or not word.islower()

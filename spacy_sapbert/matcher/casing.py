@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
 from ..kb import semantic_types
-from ..kb.writing import CAPITALS, NOT_LOWER, is_acronym
+from ..kb.writing import CAPITALS, NOT_LOWER, POSSESSIVE, is_acronym, is_possessive
 
 DATA = Path(__file__).parents[1] / "data"
 PLAIN_WORDS = DATA / "plain_words.txt"
@@ -117,14 +117,29 @@ def casing(texts: Iterable[str]) -> str:
         texts: the word as the sources write it: "COPD", "copd".
 
     Returns:
-        CAPITALS for an acronym ("CHILD", "DVTs"), NOT_LOWER for a short symbol ("Mg"), "" for an ordinary word in any case.
+        CAPITALS for an acronym ("CHILD", "DVTs"), NOT_LOWER for a short symbol ("Mg"), POSSESSIVE for the short name of a disease ("Graves'"),
+        "" for an ordinary word in any case.
     """
     texts = list(texts)
+    if texts and all(is_possessive(text) for text in texts):
+        return POSSESSIVE
     if all(is_acronym(text) for text in texts):
         return CAPITALS
     if all(len(text) <= SYMBOL_LETTERS and text != text.lower() for text in texts):
         return NOT_LOWER
     return ""
+
+
+def has_word_in_capitals(words: Sequence[str], texts: Iterable[str], stop_words: Collection[str]) -> bool:
+    """Return whether all sources write a stop word of a name in capitals: "HER family" is not "her family", "IT band" is not "it band".
+
+    Args:
+        words: the words of the name in lower case.
+        texts: the name as the sources write it.
+        stop_words: words that are no names.
+    """
+    likely = [word for word in words if word in stop_words]
+    return bool(likely) and any(all(word.upper() in re.findall(r"[^\W_]+", text) for text in texts) for word in likely)
 
 
 def is_symbol(texts: Iterable[str]) -> bool:

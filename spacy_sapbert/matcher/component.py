@@ -33,10 +33,11 @@ from ..kb import semantic_types
 from ..kb.additions import Additions
 from ..kb.concept import ENGLISH, lower_case, normalise, stem
 from ..kb.knowledge_base import KnowledgeBase, MatchableName
-from ..kb.writing import CAPITALS, MEASURED, fits, has_value
+from ..kb.writing import CAPITALS, MEASURED, POSSESSIVE, fits, has_value
 from ..registry import check_linker_name
 from . import casing
 from .joining import Match, Places, chosen
+from .letters import letters
 from .parts import parts_of
 from .phrases import MAX_WORDS, VERSION, Collected, Phrases, union, word_hash
 from .shorthand import SHORT, written_out
@@ -48,15 +49,16 @@ from .spelling import MIN_LETTERS, Spelling
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W\d_]+)?|[^\s\w\-‐‑–/'’]|_|\n\s*\n")
 KEPT_FROM = 20_000  # with at least so many names, the phrases are stored in the cache
 SHOWN_FROM = 1_000_000  # with at least so many names, building the phrases takes more than ten seconds, and progress is shown
-RULES = 5  # increase it whenever names become words in another way (`_form`, `stem`, `_collect`), so that old caches are not used
+RULES = 6  # increase it whenever names become words in another way (`_form`, `stem`, `_collect`), so that old caches are not used
 FOLDER = "phrases"  # name of a folder in a saved component
 _REMEMBERED = 500_000  # words whose hashes are cached while names are read
 _LONG = 64  # letters; hashes of longer words (such as base64) are not cached
 SPELLING_TO = 1_000_000  # with more names, two words that differ by one edit are too often both names
 _REMOVED = re.compile(r"\[\*\*.*?\*\*\]")  # a placeholder of a de-identified note, "[**Name**]"
 _DENIES = frozenset(["no", "not", "denies", "denied", "without"])  # "no fever" is a denied fever, although some sources have it as a name
-_IN_BRACKETS = re.compile(r"\s*[(\[]\s*([^\s()\[\]]{2,12}?)\s*[,;)\]]")  # an abbreviation in brackets after its long form
-_TITLE = re.compile(r"\b(?:Dr|Mr|Mrs|Ms|Prof|St)\.\s*$")
+_IN_BRACKETS = re.compile(r"\s*[(\[,]\s*([^\s()\[\]]{2,12}?)\s*[,;)\]]")  # an abbreviation after its long form: "(SF)", or "(long form, SF)"
+_TITLE = re.compile(r"\b(?:Dr|Mr|Mrs|Ms|Prof|St)(?:\.\s*|\s+)$")
+LISTED = "DISO"  # semantic group of the names that are split where they list several: "fever and chills", not "head and neck"
 _CAPITALS = 0.7  # a line with at least this share of capital letters counts as written in capitals
 
 
@@ -307,6 +309,7 @@ class ConceptMatcher(DocComponent):
             counts: form of a word -> number of names that hold it; the words of `names` are added.
         """
         whole, unmarked = Collected(), Collected()  # unmarked: without punctuation, so that "hypotonia, generalized" is also found without its comma
+        possessives: List[Tuple[List[int], str]] = []  # added last: a word that is a name in any form keeps its label
         look = lru_cache(_REMEMBERED)(self._looked_at)
         labels: Dict[Optional[str], str] = {}
         for name in names:
@@ -335,11 +338,18 @@ class ConceptMatcher(DocComponent):
                         continue
                     wanted += casing.WITH_VALUE
                 label = f"{label}\t{wanted}" if wanted else label
+            elif name.texts and casing.has_word_in_capitals(found, name.texts, self._stop_words):
+                label = f"{label}\t{CAPITALS}"
             hashes = [hashed for hashed, _ in looked]
+            if label.endswith(f"\t{POSSESSIVE}"):
+                possessives.append((hashes, label))
+                continue
             whole.add(hashes, label)
             bare = [hashed for hashed, word in zip(hashes, found) if word[0].isalnum()]
             if bare and len(bare) < len(hashes):
                 unmarked.add(bare, label)
+        for hashes, label in possessives:
+            whole.add(hashes, label)
         return union([whole.phrases(), unmarked.phrases()])
 
     def _looked_at(self, word: str) -> Tuple[int, bool]:
@@ -402,7 +412,11 @@ class ConceptMatcher(DocComponent):
             first, last = found[min(places)].start(), found[max(places)].end()
             if skipped.overlap(first, last) and (first, last) not in tests:
                 return None
+            if wanted == POSSESSIVE and text[last : last + 1] in ("'", "’"):  # "Graves' "
+                last += 1
             if len(places) == 1 and places[0] not in added and not _stands_for_name(text, first, last, wanted):
+                return None
+            if len(places) > 1 and wanted == CAPITALS and not any(self._is_word_in_capitals(found[i].group()) for i in places):
                 return None
             right = None
             if kind.get("part"):
@@ -414,19 +428,29 @@ class ConceptMatcher(DocComponent):
 
         taken: List[Tuple[int, int]] = []
         matches: List[Match] = []
+        wholes: List[Match] = []  # names that were split into their items
         for at in np.flatnonzero(lengths).tolist():
             end = at + int(lengths[at])
             if not taken or at >= taken[-1][1]:
                 match = made(range(at, end), added.get(at) or phrases.names[labels[at]])
-                if match is not None:
-                    taken.append((at, end))
+                if match is None:
+                    continue
+                items = [made(places, label) for places, label in self._items(match.label, found[at:end], hashes[at:end], at, sets)]
+                if items and None not in items:
+                    wholes.append(match._replace(nested=True))
+                    matches.extend(filter(None, items))
+                else:
                     matches.append(match)
+                taken.append((at, end))
+        if self._language in ENGLISH:
+            matches = self._with_letters(matches, text, sets)
         yield from _with_defined(matches, text, self._language, skipped)
+        yield from wholes
         if self._language not in ENGLISH:
             return
         inner = [range(a, b) for at, end in taken for a in range(at, end) for b in range(a + 1, end + 1) if b - a < end - at]
-        wholes = [range(at, end) for at, end in self._unlike(taken, lengths)]
-        for places, label in zip([*inner, *wholes], _labels(sets, [[hashes[i] for i in places] for places in [*inner, *wholes]])):
+        across = [range(at, end) for at, end in self._unlike(taken, lengths)]
+        for places, label in zip([*inner, *across], _labels(sets, [[hashes[i] for i in places] for places in [*inner, *across]])):
             if label is not None and (match := made(places, label, nested=True)) is not None:
                 yield match
         begins = np.logical_or.reduce([each.begins(words) for each in sets]).tolist()  # most parts are not names, and few words begin one
@@ -434,6 +458,52 @@ class ConceptMatcher(DocComponent):
         for part, label in zip(tried, _labels(sets, [[hashes[i] for i in part.words] for part in tried])):
             if label is not None and (match := made(part.words, label, part=True)) is not None:
                 yield match._replace(part=not part.whole)
+
+    def _with_letters(self, matches: List[Match], text: str, sets: Sequence[Phrases]) -> List[Match]:
+        """Add the letters that stand for findings ("N/V/D"). Names that were found in their place are removed."""
+        found = list(letters(text))
+        labels = _labels(sets, [[_hash(word, self._language) for word in one.name.split()] for one in found])
+        more = [Match(one.start, one.start + 1, label.partition("\t")[0], one.name) for one, label in zip(found, labels) if label is not None]
+        if not more:
+            return matches
+        taken = Places((one.start, one.end) for one in more)
+        return sorted([*more, *(match for match in matches if not taken.overlap(match.start, match.end))])
+
+    def _items(
+        self, label: str, found: Sequence["re.Match[str]"], hashes: Sequence[int], at: int, sets: Sequence[Phrases]
+    ) -> List[Tuple[range, str]]:
+        """Return the items of a name that lists several disorders, each a name itself: "nausea and vomiting".
+
+        Args:
+            label: label of the name.
+            found: its words.
+            hashes: their hashes.
+            at: position of its first word.
+            sets: the phrases.
+
+        Returns:
+            For each item the positions of its words and its label; nothing if the name is no such list.
+        """
+        joins = [i for i, word in enumerate(found) if word.group().lower() in ("and", "&")]
+        if not joins or self._group(label) != LISTED or self._language not in ENGLISH:
+            return []
+        items = [range(first, end) for first, end in zip([0, *(i + 1 for i in joins)], [*joins, len(found)])]
+        if not all(items):
+            return []
+        labels = _labels(sets, [[hashes[i] for i in item] for item in items])
+        if any(each is None or self._group(each.partition("\t")[0]) != LISTED for each in labels):
+            return []
+        return [(range(at + item.start, at + item.stop), str(each)) for item, each in zip(items, labels)]
+
+    def _group(self, label: str) -> str:
+        """Return the semantic group of a label; "" if labels are neither types nor groups."""
+        if self.label == "group":
+            return label
+        kind = semantic_types.load().get(label) if self.label == "type" else None
+        return kind.group if kind else ""
+
+    def _is_word_in_capitals(self, word: str) -> bool:
+        return word.isupper() and word.lower() in self._stop_words
 
     def _written_out(self, found: List["re.Match[str]"], words: Any, corrected: Dict[int, str], lengths: Any, labels: Any) -> Dict[int, str]:
         """Find names with shortened words ("abdo pain"), where the unchanged words give no name of that length. The arrays are changed in place.
@@ -650,7 +720,9 @@ def _stands_for_name(text: str, start: int, end: int, wanted: str) -> bool:
         wanted = wanted.removesuffix(casing.WITH_VALUE)
         if not has_value(text[end : end + 24]):
             return False
-    if not fits(word, wanted) or casing.is_unit(word, text[max(0, start - 12) : start]):
+    before = text[max(0, start - 12) : start]
+    is_unit = casing.is_unit(word, before) and not (word.isupper() and has_value(text[end : end + 24]))  # "T 36.4  HR 124"
+    if not fits(word, wanted) or is_unit or (wanted == POSSESSIVE and _TITLE.search(before) is not None):
         return False
     if wanted != CAPITALS or not (word.lower() in casing.known_words() or casing.is_plain(word.lower())):
         return True

@@ -48,6 +48,8 @@ from spacy_sapbert.doc.abbreviations import definitions
         ("Ataxia type-3 or Machado-Joseph disease (MJD/OTHER)", {"MJD": "Machado-Joseph disease"}),
         # the long form in the bracket
         ("tumors in FAP (familial adenomatous polyposis) are", {"FAP": "familial adenomatous polyposis"}),
+        ("white fingers (Raynaud's phenomenon, RP) in winter", {"RP": "Raynaud's phenomenon"}),  # both in the brackets
+        ("white fingers (in winter, RP)", {}),
         (
             "CAD (coronary artery disease)\nCKD (chronic kidney disease)\n",
             {"CAD": "coronary artery disease", "CKD": "chronic kidney disease"},

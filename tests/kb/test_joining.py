@@ -74,6 +74,17 @@ def test_a_name_of_two_concepts_joins_none(tmp_path: Path) -> None:
     assert where(kb, "HP:1") == "HP:1"
 
 
+def test_a_name_of_several_concepts_joins_the_one_that_nothing_tells_apart(tmp_path: Path) -> None:
+    kb, joins = built(
+        tmp_path,
+        term("MONDO:1", "MONDO", "atopic dermatitis", "eczema", cuis=("C0000001",), codes=[("MSH", "D1")]),
+        term("MONDO:2", "MONDO", "eczematoid dermatitis", "eczema", cuis=("C0000002",)),
+        term("MESH:D3", "MSH", "eczema", codes=[("MSH", "D3")]),
+    )
+    assert where(kb, "MESH:D3") == "C0000002"  # MeSH has another code for the first
+    assert [(d.what, d.term, d.concept) for d in joins.decisions if d.term == "MESH:D3"] == [("joined", "MESH:D3", "C0000002")]
+
+
 def test_two_terms_of_a_source_are_never_one(tmp_path: Path) -> None:
     kb, joins = built(
         tmp_path,

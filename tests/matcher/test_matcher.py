@@ -583,3 +583,63 @@ def test_corrections_are_saved(tmp_path: Path):
     component.to_disk(tmp_path / "m")
     for other in (ConceptMatcher(spacy.blank("en")).from_disk(tmp_path / "m"), ConceptMatcher(spacy.blank("en")).from_bytes(component.to_bytes())):
         assert found(other, "pnuemonia") == ["pnuemonia"]
+
+
+# -- how notes write lists and names of people ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("denies N/V/D", [("N", "nausea"), ("V", "vomiting"), ("D", "diarrhea")]),
+        ("n/v, N+V x 8", [("n", "nausea"), ("v", "vomiting"), ("N", "nausea"), ("V", "vomiting")]),
+        ("no m/r/g", [("m", "heart murmur"), ("r", "pericardial friction rub"), ("g", "gallop")]),
+        ("no c/c/e", [("c", "clubbing"), ("c", "cyanosis"), ("e", "edema")]),
+        ("n/v/d/c", [("n", "nausea"), ("v", "vomiting"), ("d", "diarrhea"), ("c", "constipation")]),
+        ("f/c", [("f", "fever"), ("c", "chills")]),
+        ("d/c home, C/S, s/p, N/A, M/R, n/V, a/n/v/d, w/o n", []),  # other lists, and mixed case
+    ],
+)
+def test_letters_that_stand_for_findings(text: str, expected: List[Tuple[str, str]]):
+    names = ("nausea", "vomiting", "diarrhea", "heart murmur", "pericardial friction rub", "gallop", "clubbing", "cyanosis", "edema")
+    component = written(*((name, "T184", "") for name in (*names, "constipation", "fever", "chills")))
+    doc = component(component.nlp.make_doc(text))
+    assert [(ent.text, ent._.corrected_text) for ent in doc.ents] == expected
+
+
+def test_a_letter_whose_finding_is_no_name_is_no_mention():
+    assert found(written(("nausea", "T184", "")), "N/V") == ["N"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Addison's, hx of Addison’s", ["Addison's", "Addison’s"]),
+        ("Addison was seen; addison's", []),  # a person, or no name of a person
+        ("Dr. Addison's note, Mr Addison's son", []),
+        ("has Graves' and Crohn's", ["Graves'", "Crohn's"]),
+        ("Graves, graves", []),
+        ("Crohn, crohns", ["Crohn", "crohns"]),  # a source also has it without the possessive
+    ],
+)
+def test_a_name_that_is_always_in_the_possessive_is_found_in_that_form_only(text: str, expected: List[str]):
+    component = written(("Addison's", "T047", ""), ("Graves'", "T047", ""), ("Crohn's", "T047", ""), ("Crohn", "T047", ""))
+    assert found(component, text) == expected
+
+
+@pytest.mark.parametrize(("text", "expected"), [("IT band pain", ["IT band"]), ("her family, HER family", ["HER family"]), ("put it band on", [])])
+def test_a_stop_word_in_capitals_counts_in_capitals_only(text: str, expected: List[str]):
+    assert found(written(("IT band", "T023", ""), ("HER family", "T116", "")), text) == expected
+
+
+def test_a_name_that_lists_disorders_is_one_mention_for_each():
+    names = [("nausea and vomiting", "T184"), ("nausea", "T184"), ("vomiting", "T184"), ("head and neck", "T023"), ("head", "T023"), ("neck", "T023")]
+    component = written(*((name, tui, "") for name, tui in [*names, ("hand, foot and mouth disease", "T047")]), all_key="sapbert")
+    doc = component(component.nlp.make_doc("Nausea and vomiting; head and neck; hand, foot and mouth disease."))
+    assert [ent.text for ent in doc.ents] == ["Nausea", "vomiting", "head and neck", "hand, foot and mouth disease"]
+    assert "Nausea and vomiting" in [span.text for span in doc.spans["sapbert"]]
+
+
+def test_a_word_in_capitals_before_a_value_is_no_unit():
+    component = written(("HR", "T201", ""), ("mg", "T196", ""))
+    assert found(component, "T 36.4  HR 134, seen for 2 HR today") == ["HR"]

@@ -20,6 +20,7 @@ from spacy_sapbert.kb.concept import Concept, Name, normalise
 from spacy_sapbert.kb.joining import Joins
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
+from .eponyms import short_names
 from .mesh import ENTRY
 from .senses import joined, read_senses
 from .sources import ORIGINS, file_of, is_there, open_sources, release_of
@@ -105,13 +106,14 @@ def _write_table(kb: KnowledgeBase, out: Path, assets: Path) -> dict[str, Any]:
     names: Counter[str] = Counter()
     terms = kb.terms()
     borne = _borne(kb)
+    short = short_names({row: concept.names for row, concept in enumerate(kb.concepts()) if concept.types})
     body: list[str] = ["\t".join(COLUMNS)]
     concepts = 0
     for row, concept in enumerate(kb.concepts()):
         if not concept.types:  # a sense of an abbreviation that is in no vocabulary: "weekly", "Kentucky"
             continue
         concepts += 1
-        kept = [name for place, name in enumerate(_kept(concept)) if place == 0 or not _yields(name, row, borne)]
+        kept = [name for place, name in enumerate(_kept(concept)) if place == 0 or not _yields(name, row, borne)] + short.get(row, [])
         for place, name in enumerate(kept):
             names[name.source] += 1
             kind = "PT" if place == 0 else "SY" if name.term_type == "PT" else name.term_type

@@ -25,7 +25,7 @@ from spacy_sapbert.kb.concept import Concept, Name, is_cui, normalise
 from spacy_sapbert.readers.names import RANKS
 from spacy_sapbert.readers.text import lines, open_binary
 
-from . import mesh
+from . import mesh, uberon
 from .senses import read_senses
 
 HERE = Path(__file__).parent
@@ -128,7 +128,9 @@ def open_sources(assets: Path) -> list[Source]:
             concepts = READERS[origin.kind](paths)
             found.append(Source(paths[0].name, concepts, origin.kind))
         else:
-            found += [read_source(path) for path in paths]
+            found += [
+                uberon.without_animals(read_source(path), path) if origin.vocabulary == uberon.VOCABULARY else read_source(path) for path in paths
+            ]
     return without_partial(mesh.with_known_names(found))
 
 

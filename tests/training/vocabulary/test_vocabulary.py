@@ -155,6 +155,7 @@ def test_held_out_counts_precision_and_recall() -> None:
     assert (counts["HP"]["precision"], counts["DOID"]["precision"], counts["DOID"]["recall"]) == (0.5, 1.0, 0.5)
     assert (counts["all"]["joined"], counts["all"]["right"], counts["all"]["findable"]) == (3, 2, 3)
     assert counts["all"]["wrong"] == ["HP:2 C0000009"]
+    assert (counts["HP"]["precision_findable"], counts["all"]["precision_findable"]) == (1.0, 1.0)  # no other source has the CUI of HP:2
 
 
 def test_what_ships_names_the_licence_of_each_source_and_is_small() -> None:
