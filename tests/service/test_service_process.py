@@ -140,6 +140,25 @@ def test_clients_that_misbehave(start: Callable[..., Running]) -> None:
     assert any(re.search(r" POST /link 499, ", line) for line in service.lines)
 
 
+def test_an_early_answer_arrives_whole(start: Callable[..., Running]) -> None:
+    """The service closes the connection with most of the body unread, so what it has not yet sent then is lost."""
+    service = start("--max-body-bytes", "100000")
+    request = b"POST /link HTTP/1.1\r\nHost: here\r\nContent-Length: 50000000\r\n\r\n" + b"x" * 1_000_000
+    for _ in range(10):
+        with socket.create_connection(service.address, SECONDS) as connection:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_QUICKACK, 0)  # acknowledge late, as on a busy machine
+            answer = b""
+            with contextlib.suppress(ConnectionError):
+                connection.sendall(request)
+            with contextlib.suppress(ConnectionError):
+                while part := connection.recv(10_000):
+                    answer += part
+        assert answer.startswith(b"HTTP/1.1 413 ")
+        assert b"[E070]" in answer
+        assert answer.endswith(b"\r\n0\r\n\r\n")
+    assert service.stop() == 0
+
+
 def test_a_client_that_sends_slowly_is_not_waited_for(start: Callable[..., Running]) -> None:
     service = start("--timeout", "1")
     with socket.create_connection(service.address, SECONDS) as connection:
