@@ -110,7 +110,8 @@ def naming(where: Path | str) -> Iterator[None]:
 
 def _why(error: BaseException) -> str:
     if isinstance(error, ValidationError):
-        return "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors())
+        places = [(".".join(map(str, e["loc"])), e["msg"].removeprefix("Value error, ")) for e in error.errors()]
+        return "; ".join(f"{place}: {message}" if place else message for place, message in places)  # an error of the whole recipe has no place
     return " ".join(str(error).split())
 
 
