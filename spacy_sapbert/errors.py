@@ -177,8 +177,8 @@ class Errors:
     E206 = "k must be at least 1; got {k}."
     E230 = "Milvus at '{uri}' can't be reached within {seconds:g} s ({why}). Start it, or give another uri or a longer timeout."
     E231 = (
-        "Milvus at '{uri}' refuses the token ({why}). The environment variable {env} {what}. Set it to a valid token, 'user:password' or an API key, "
-        "whose role has the permission."
+        "Milvus at '{uri}' refuses the token ({why}). The environment variable {env} {what}. Set the variable to a valid token, 'user:password' "
+        "or an API key, whose role has the permission."
     )
     E232 = "Milvus at '{uri}' was asked to {doing} and did not answer within {seconds:g} s, {times} times. Try later, or give a longer timeout."
     E233 = (

@@ -116,7 +116,7 @@ class Session:
         """Return this package's error for an error of pymilvus."""
         status, why = _status(error), _message(error)
         if status in _REFUSED:
-            what = "is set" if os.environ.get(self.token_env) else "is not set, or empty"
+            what = "holds this token" if os.environ.get(self.token_env) else "is not set, or empty"
             return fail("E231", ServerError, uri=self.shown, env=self.token_env or "that token_env should name", what=what, why=why)
         if connecting or status in _LOST:
             if self.shown.startswith("https://") and not os.environ.get(AUTHORITY):
