@@ -134,7 +134,7 @@ def test_what_is_visible_when_the_driver_reads_its_list(tmp_path: Path) -> None:
 def test_a_gpu_that_is_not_there_is_told_with_those_that_are(tmp_path: Path) -> None:
     done, seen = with_driver(tmp_path, "-c", USES + "use(7)", "evaluate", "--gpu-id", "7")
     assert seen["torch"] == "7"
-    assert "[E513] GPU 7 was asked for, but there are 0, 1, 2, 3." in done.stderr
+    assert "[E513] GPU 7 was requested, but there are 0, 1, 2, 3." in done.stderr
     done, _ = with_driver(tmp_path, "-m", "training", "evaluate", "--gpu-id", "2", CUDA_VISIBLE_DEVICES="0,,1")
     assert done.stderr.startswith("[E315] 'CUDA_VISIBLE_DEVICES' is '0,,1'"), done.stderr
 

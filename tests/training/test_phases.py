@@ -153,8 +153,8 @@ def test_a_phase_that_fails_is_named_and_the_others_are_kept(path: Path, tmp_pat
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (("[phases.mean]", "[loss]\nx = 1\n\n[phases.mean]"), r"section \[loss\] is not read"),
-        (('soup = ["a", "b"]', 'soup = ["a", "z"]'), "'z' is no phase before it"),
+        (("[phases.mean]", "[loss]\nx = 1\n\n[phases.mean]"), r"a recipe with \[phases\] can't have a section \[loss\]"),
+        (('soup = ["a", "b"]', 'soup = ["a", "z"]'), r"'z' is not an earlier phase \(first, a, b\)"),
         (('soup = ["a", "b"]', 'soup = ["a", "b"]\nmost = 3'), "most"),
         (('soup = ["a", "b"]', "seed = 3"), "give either `recipe` or `soup`"),
         (("learning_rate = 2e-3", "learningrate = 2e-3"), r"\[phases\.b\].*learningrate"),

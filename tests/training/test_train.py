@@ -453,7 +453,7 @@ def test_no_room_left(settings: Dict[str, Any], tmp_path: Path, monkeypatch: pyt
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(loop.Trainer, "_save", full)
-    with pytest.raises(SapbertError, match="No room left") as error:
+    with pytest.raises(SapbertError, match="No disk space is left") as error:
         run(settings)
     assert error.value.code == "E516"
     assert not (tmp_path / "encoder").exists()

@@ -363,7 +363,7 @@ def remarks(counts: dict[str, Any]) -> str:
         words += f" {counts['unanswerable']:,} can't be answered; gold ids that the dictionary does not have: {counts['missing_ids']:,}, {named}."
     if counts.get("composites_read_as_alternatives"):
         words += " NCBI-disease also joins the parts of a composite by `|`, as if they were alternatives: "
-        words += f"in {counts['composites_read_as_alternatives']:,} mentions any part is right."
+        words += f"in {counts['composites_read_as_alternatives']:,} mentions any part counts as right."
     if counts.get("pairs_without_score"):
         words += f" {counts['pairs_without_score']:,} pairs without a human score are left out."
     if counts.get("off_their_offsets"):

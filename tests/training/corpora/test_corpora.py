@@ -567,7 +567,7 @@ def test_options_of_the_door(tmp_path):
         ("C0000001||\n||a\n", "xlbel", "E560.*line 1"),
         ("D1||\n", "dictionary", "E560.*line 1"),
         ("7||0||x||D1\n", "biosyn", "E560.*line 1"),
-        ("ID\tTerm\n", "cometa", "E560.*line 1 is not a head with `General SNOMED ID`"),
+        ("ID\tTerm\n", "cometa", "E560.*line 1 is not a header with `General SNOMED ID`"),
         ("Term\tGeneral SNOMED ID\na\t1\nb\n", None, "E560.*line 3 is not as many cells"),
         ("pmid,mention\n", "biomap", "E560.*`mondo_id`"),
         ("a\tD006527\nb\n", "tsv", "E560.*line 2"),
@@ -604,7 +604,7 @@ def test_bad_folders_docbins_and_options(tmp_path):
     refused("E567.*no .*concept", tmp_path / "empty", "biosyn")
     refused("E567.*0 files", tmp_path / "empty", "jax")
     refused("E564.*2 mentions in doc.ents", docbin_file(tmp_path / "unlinked", links=False))
-    refused("E565.*'gold'. Groups there: sc", paths["docbin"], group="gold")
+    refused("E565.*'gold'. It has the groups: sc", paths["docbin"], group="gold")
     refused("E568.*'group' of layout 'gsc' is 'x': there is no such option. It has: none", paths["gsc"], group="x")
     refused("E568.*granularity.*must be one of general, specific", paths["cometa"], granularity="fine")
     refused("E563.*of the kinds T999", paths["pubtator"], kinds=["T999"])
@@ -612,7 +612,7 @@ def test_bad_folders_docbins_and_options(tmp_path):
     (paths["brat"] / "ward/a.ann").write_text(ANN + "T9\tSymptom John Smith\n")
     refused("E560.*a.ann', line 11 is not a line of brat .*2 fields by tab: 2 characters, 18 characters", paths["brat"])
     (paths["brat"] / "ward/a.txt").unlink()
-    refused("E567.*a.txt does not lie beside it", paths["brat"])
+    refused("E567.*its text a.txt is not next to it", paths["brat"])
     (paths["jax"] / "jax_txt.tar.gz").write_bytes(b"\x1f\x8b00")
     refused("E567.*is damaged", paths["jax"])
 

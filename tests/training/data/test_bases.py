@@ -104,7 +104,7 @@ def test_where_the_hub_has_no_such_weights_the_installed_base_is_taken(tmp_path:
     del hub.files["model.safetensors"]  # type: ignore[attr-defined]
     base, said = chosen(tmp_path, "", "--hub", NAME, port=hub.server_address[1])
     assert base == ""
-    assert said.startswith(f"base: all-MiniLM-L6-v2, because '{NAME}' can't be had from the hub (its weights are not there)")
+    assert said.startswith(f"base: all-MiniLM-L6-v2, because '{NAME}' can't be downloaded from the hub (its weights are missing)")
     assert said.endswith("--vars.base FOLDER")
 
 

@@ -278,7 +278,7 @@ def test_general_translations_are_concepts_of_two_names(small: KnowledgeBase, tm
     assert read_queries(tmp_path / "general") == [query]
     manifest = check_folder(tmp_path / "general")
     report = {"pairs": manifest["counts"], "pairs_settings": manifest["settings"], "sources": manifest["sources"], "after": {}}
-    assert "at most 2 a concept" in alignment.words({**report, "held_out": {"names": 0, "queries": 0}}).data  # text of the model card
+    assert "at most 2 for each concept" in alignment.words({**report, "held_out": {"names": 0, "queries": 0}}).data  # text of the model card
     with pytest.raises(SapbertError) as error:
         build_general_pairs(small, [], tmp_path / "none")
     assert error.value.code == "E605"

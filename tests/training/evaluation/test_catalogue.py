@@ -110,7 +110,7 @@ def test_mentions_off_their_offsets_are_counted(data):
     write(data / "mesh.txt", "D000001||flu\n")
     made = reader(data, "p=p.txt,mesh.txt").make("p")
     assert (made.queries, made.counts["off_their_offsets"]) == (["flu"], 1)
-    assert "1 mentions do not stand at their offsets and are taken as written." in ev.remarks(made.counts)
+    assert "1 mentions are not at their offsets and are taken as written." in ev.remarks(made.counts)
 
 
 def test_sets_are_what_is_measured_unless_others_are_named(data):

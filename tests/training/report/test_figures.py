@@ -79,9 +79,9 @@ def test_coverage_in_per_cent_and_only_targets_that_were_met() -> None:
     targets = [TargetResult(target_precision=0.99), TargetResult(target_precision=0.95, precision=0.95, kept=0.5)]
     picture = figures.coverage("five", "Title", curve, targets)
     assert points(picture) == [pytest.approx([40.0, 100.0, 96.0, 80.0]), pytest.approx([50.0, 95.0])]
-    assert "asked 95" in texts(picture)
-    assert "asked 99" not in texts(picture)
-    assert "(per cent; asked for 95: 95.0 right, 50.0 kept)" in picture.words
+    assert "target 95" in texts(picture)
+    assert "target 99" not in texts(picture)
+    assert "(per cent; target 95: 95.0 right, 50.0 kept)" in picture.words
 
 
 def test_names_stand_at_their_places_with_the_number_of_their_concept() -> None:

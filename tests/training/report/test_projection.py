@@ -66,7 +66,7 @@ def test_concepts_kept_out_of_training_first(kb: KnowledgeBase, tmp_path: Path, 
 
 
 def test_too_few_concepts(kb: KnowledgeBase, folder: Path) -> None:
-    with pytest.raises(SapbertError, match=r"\[E580\].*20 concepts have 8 to 30 names of their own, 21 are needed"):
+    with pytest.raises(SapbertError, match=r"\[E580\].*20 concepts have 8 to 30 names that no other concept has, 21 are needed"):
         projection.choose_concepts(kb, folder, count=21)
 
 
@@ -163,7 +163,7 @@ def test_a_small_knowledge_base_gives_no_picture_and_says_so(tmp_path: Path, com
     out = tmp_path / "projection.json"
     shown = command("projection", ["--kb", str(small.path), "--pairs", str(tmp_path / "pairs"), "--out", str(out)])
     assert json.loads(out.read_text())["absent"] == shown.strip()
-    assert "concepts have 8 to 30 names of their own" in shown
+    assert "concepts have 8 to 30 names that no other concept has, 12 are needed" in shown
     assert "[E" not in shown  # this is not an error
 
 

@@ -143,7 +143,7 @@ def test_a_smoke_run_says_so(folders):
     metrics, encoder = folders
     (metrics / "evaluation.json").write_text(json.dumps({**RESULT, "limit": 20, "pool": 9}), encoding="utf-8")
     page = " ".join(page_of(metrics, encoder).split())
-    assert "at most 20 queries of each benchmark, and dictionaries cut down." in page
+    assert "at most 20 queries of each benchmark, and smaller dictionaries." in page
 
 
 def test_several_evaluations_each_have_their_part(folders):
@@ -263,7 +263,7 @@ def test_the_answer_says_which_figure_of_what_beside_what():
     )
     assert answer.sentences[1] == "On the same queries and dictionary: “base”, the encoder before training, 85.0%; exact match 50.0%."
     assert answer.sentences[2].startswith(
-        "That is 1.0 points below the published figure, which lies within the interval. Published: SapBERT (PubMedBERT, 110M"
+        "That is 1.0 points below the published figure, which is within the interval. Published: SapBERT (PubMedBERT, 110M"
     )
     assert "92.0% and 95.6%" in answer.sentences[2]
     axes = answer.pictures[0].figure.axes[0]
@@ -347,7 +347,7 @@ def test_calibration(folders):
     write(folders[0], "calibration", CALIBRATION)
     part = section(page_of(*folders), "calibration")
     assert "Fitted on NCBI &lt;dev&gt; (787 mentions), measured on NCBI test (1,960), which was not used for fitting." in part
-    assert "Expected calibration error 0.031 (of the bare cosine 0.214)." in part
+    assert "Expected calibration error 0.031 (of the cosine itself 0.214)." in part
     assert cells(part)[1:3] == [["95", "94.8", "42.0"], ["99", "not reached", "not reached"]]
     assert cells(part)[4] == ["90", "90.8", "1.7"]
     assert part.count("<svg") == 2

@@ -179,7 +179,7 @@ def test_a_killed_training_goes_on_to_the_same_weights(settings: dict[str, Any],
     assert all(torch.equal(whole[key], other[key]) for key in whole)
     base = load_file(Path(settings["paths.base"]) / "model.safetensors")
     assert any(not torch.equal(whole[key], base[key]) for key in base)
-    assert "vectors alone" in (tmp_path / "out" / "README.md").read_text()
+    assert "only vectors" in (tmp_path / "out" / "README.md").read_text()
 
 
 def test_words_without_a_dev_part() -> None:

@@ -155,7 +155,7 @@ def test_a_student_of_another_width_learns_through_a_linear_layer(settings: Dict
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
-        ([(*ROWS[0][:4], "test")], r"E610.*'test' is none of train, held_out"),
+        ([(*ROWS[0][:4], "test")], r"E610.*'test' is not one of train, held_out"),
         ([("fever", " ", "es", "C1", "train")], r"E610.*row 0 has an empty translation"),
         (ROWS[6:], r"E611.*no row of the split 'train'"),
     ],

@@ -189,7 +189,7 @@ def test_what_is_left_out_is_counted(tmp_path: Path) -> None:
     ("columns", "said"),
     [
         ({"label": [1], "text": ["a"]}, "column kind is missing"),
-        ({"label": [1], "text": ["a"], "kind": ["nickname"]}, "'nickname' is none of name, synonym"),
+        ({"label": [1], "text": ["a"], "kind": ["nickname"]}, "'nickname' is not one of name, synonym"),
         ({"label": [1, 2], "text": ["a", None], "kind": ["name", "name"]}, "1 rows have no text"),
         ({"label": ["one"], "text": ["a"], "kind": ["name"]}, "E610"),
     ],

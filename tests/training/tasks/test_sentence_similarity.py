@@ -49,10 +49,10 @@ def test_columns_that_the_head_names(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lines", "code", "said"),
     [
-        ([*LINES, "one,two"], "E526", "line 9 .*has 2 columns where the first line has 3"),
-        ([*LINES, "one,two,five"], "E526", "line 9 .*'five' is no score from 0 to 5"),
-        ([*LINES, "one,two,5.5"], "E526", "'5.5' is no score from 0 to 5"),
-        ([*LINES, "one,two,inf"], "E526", "'inf' is no score"),
+        ([*LINES, "one,two"], "E526", "line 9 .*has 2 columns, but the first line has 3"),
+        ([*LINES, "one,two,five"], "E526", "line 9 .*'five' is not a score from 0 to 5"),
+        ([*LINES, "one,two,5.5"], "E526", "'5.5' is not a score from 0 to 5"),
+        ([*LINES, "one,two,inf"], "E526", "'inf' is not a score"),
         ([*LINES, " ,two,1"], "E526", "a text is empty"),
         (["text,other"], "E527", "'text other', is neither"),
         ([""], "E527", "it is empty"),
@@ -175,7 +175,7 @@ def test_bad_settings(recipe: Path, changed: Dict[str, Any], code: str, said: st
 
 def test_sections_that_the_task_does_not_read(recipe: Path) -> None:
     recipe.write_text(recipe.read_text() + '\n[loss]\n@losses = "spacy-sapbert.InfoNCE.v1"\n')
-    with pytest.raises(SapbertError, match=r"E510.*section \[loss\] is not read by this task"):
+    with pytest.raises(SapbertError, match=r"E510.*can't be used: section \[loss\] is not used by this task"):
         read_recipe(recipe)
     recipe.write_text(RECIPE.replace("[task]", "[perturbed]"))
     with pytest.raises(SapbertError, match="E510"):
