@@ -40,6 +40,7 @@ from .knowledge_base import DATABASE, KIND, NAME_TABLE, VERSION, KnowledgeBase
 from .name_table import LATER, STEP
 
 WEAK = ("NRW", "REL", "BRD", "LAY")  # narrower, related, broader and lay names; they come last in a tie
+LAY = "LAY"
 FINDING = "T033"
 _BATCH = 20_000
 _LISTED = 1 << 60  # rank of a code whose term is in another concept: it comes last
@@ -541,7 +542,8 @@ def _write_names(database: sqlite3.Connection, filters: Filters) -> _Names:
 def _tie(cui: bool, canonical: bool, term_type: str, number: int, rank: int) -> int:
     """Return the place of a name in a tie, the lowest first.
 
-    Weak names come last. Then concepts with a CUI come first, then canonical names, then earlier sources, then better ranks.
+    Weak names come last, except the lay names of concepts with a CUI: "bunion" is a lay name of hallux valgus, and better than a concept without a
+    CUI. Then concepts with a CUI come first, then canonical names, then earlier sources, then better ranks.
 
     Args:
         cui: whether the concept has a CUI.
@@ -550,7 +552,7 @@ def _tie(cui: bool, canonical: bool, term_type: str, number: int, rank: int) -> 
         number: number of the source.
         rank: rank of the name in its source; 0 is the best.
     """
-    weak = term_type in WEAK and not canonical
+    weak = term_type in WEAK and not canonical and not (cui and term_type == LAY)
     return STEP * (2 * weak + (not cui)) + LATER * (not canonical) + 10 * min(number, 4_999) + min(rank, 9)
 
 

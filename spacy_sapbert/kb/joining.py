@@ -11,7 +11,8 @@ The builder's own rules follow every mapping. The rules here also compare names:
 3. A term without a CUI joins the one concept that has the term's preferred name as its own preferred name, or else as an exact synonym. Both
    must be of the same kind (semantic group), the concept must not have a term of the same source, and no code of a third vocabulary may tell
    them apart. A drug also joins by one of its exact synonyms, if that is the concept's preferred name. Terms that share the preferred name are
-   joined before those that share a synonym.
+   joined before those that share a synonym. If several concepts have the name, those that a code tells apart do not count, and those that
+   rule 4 will make one count as one.
 4. Two CUIs with one meaning are one concept: UMLS has both "insomnia" C0917801 and "insomnia" C0029645. They join in three cases. Both have the
    same preferred name. Or a source maps one term to both, and they share an exact name (two names, if the second CUI has a term of its own).
    Or the second CUI has neither a preferred name nor a term, and one of its names is the preferred name of exactly one concept. The conditions
@@ -22,6 +23,7 @@ The builder's own rules follow every mapping. The rules here also compare names:
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -40,6 +42,7 @@ LATER_CUIS = "C1000000"  # the first CUI of the concepts that UMLS has had since
 SHORTEST = 4  # characters of a name that joins terms; shorter names are mostly abbreviations, except parts of the body: arm, eye, hip
 BODY = "ANAT"
 SAME_LABEL, SHARED_NAME, ALONE, CONTRADICTED = 3, 2, 1, 0  # how well a CUI fits a term
+TREE_NUMBER = re.compile(r"[A-Z]\d{2}(?:\.|$)")  # "A10", "A01.378"; other codes of MeSH are "D014024", "C535349"
 NOT_CUI = "NOT GLOB 'C[0-9][0-9][0-9][0-9][0-9][0-9][0-9]'"
 
 
@@ -160,7 +163,7 @@ class _Assignment:
         self._read_names(database)
         self.codes: dict[str, list[tuple[str, str]]] = defaultdict(list)
         for term, vocabulary, code in database.execute("SELECT DISTINCT id, vocabulary, code FROM s_code"):
-            if vocabulary in TELLING and not (vocabulary == "MSH" and "." in code):  # UBERON gives tree numbers of MeSH
+            if vocabulary in TELLING and not (vocabulary == "MSH" and TREE_NUMBER.match(code)):  # UBERON gives tree numbers of MeSH
                 self.codes[term].append((vocabulary, code))
         self._kinds = _Kinds(database)
         self.mapped_cuis = {term: {cui for _, cui in pairs} for term, pairs in cuis.items()}
@@ -399,6 +402,8 @@ class _Assignment:
                     if blocked and (with_cui or grade < 2):
                         continue
                     free = [key for key in agreeing if self._may_join(group, codes, places[key])]
+                    if len(free) > 1 and with_cui and grade == 2 and self._are_twins(free, places):
+                        free = [min(free)]  # the oldest
                     if len(free) == 1:
                         return free[0], name, f"{name!r} is {why}"
                     if agreeing:
@@ -461,6 +466,11 @@ class _Assignment:
                 for name in sorted(exact[other]):
                     if len(bearers.get(name, ())) == 1:
                         yield bearers[name][0], other, name, "the name is the other's preferred one"
+
+    def _are_twins(self, cuis: Sequence[str], places: dict[str, _Place]) -> bool:
+        """Return whether rule 4 will make one concept of CUIs that have the same preferred name."""
+        sets = [_Twins({cui}, places[cui], self.naming[cui]) for cui in cuis]
+        return all(one.may_join(other) for one, other in combinations(sets, 2))
 
     def _may_join(self, group: _Group, codes: dict[str, set[str]], place: _Place) -> bool:
         if place.sources & group.sources:

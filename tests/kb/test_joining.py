@@ -67,11 +67,23 @@ def test_what_speaks_against_joining(tmp_path: Path) -> None:
 def test_a_name_of_two_concepts_joins_none(tmp_path: Path) -> None:
     kb, _ = built(
         tmp_path,
-        term("MONDO:1", "MONDO", "stroke", cuis=("C0000001",)),
-        term("DOID:1", "DOID", "stroke", cuis=("C0000002",)),
+        term("MONDO:1", "MONDO", "stroke", cuis=("C0000001",), codes=[("MSH", "D000001")]),
+        term("DOID:1", "DOID", "stroke", cuis=("C0000002",), codes=[("MSH", "D000002")]),
         term("HP:1", "HPO", "Stroke"),
     )
     assert where(kb, "HP:1") == "HP:1"
+
+
+def test_two_cuis_of_one_meaning_are_one_concept_for_a_term_of_that_name(tmp_path: Path) -> None:
+    kb, joins = built(
+        tmp_path,
+        term("HP:1", "HPO", "nausea", cuis=("C0000002",)),
+        term("SYMP:1", "SYMP", "nausea", cuis=("C0000001",)),
+        term("NCIT:C1", "NCI", "Nausea"),
+        term("MESH:D000001", "MSH", "Nausea", codes=[("MSH", "D000001")]),
+    )
+    assert {where(kb, term_id) for term_id in ("HP:1", "SYMP:1", "NCIT:C1", "MESH:D000001")} == {"C0000001"}
+    assert [d.term for d in joins.decisions if d.what == "joined"] == ["NCIT:C1", "MESH:D000001"]
 
 
 def test_a_name_of_several_concepts_joins_the_one_that_nothing_tells_apart(tmp_path: Path) -> None:
