@@ -652,7 +652,7 @@ def _read(folder: Path) -> Tuple[Phrases, Optional[Spelling]]:
     return Phrases.from_disk(folder), Spelling.from_disk(folder)
 
 
-def _labels(sets: List[Phrases], runs: List[List[int]]) -> List[Optional[str]]:
+def _labels(sets: Sequence[Phrases], runs: List[List[int]]) -> List[Optional[str]]:
     """Return for each run of words the first label that one of several sets of phrases has; None if no set has the run."""
     return [next(filter(None, each), None) for each in zip(*(phrases.find(runs) for phrases in sets))]
 
