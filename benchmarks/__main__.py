@@ -1,4 +1,4 @@
-"""`python -m benchmarks [linking|throughput|load|kb|umls|engines|encoders|size|status|gold|service|review|fuzz|all] [--data FOLDER]`."""
+"""`python -m benchmarks [linking|throughput|load|kb|umls|engines|encoders|size|status|gold|service|review|workers|fuzz|all] [--data FOLDER]`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 import typer
 
 app = typer.Typer(add_completion=False)
-SECTIONS = ("linking", "throughput", "load", "kb", "umls", "engines", "encoders", "size", "status", "gold", "service", "review")
+SECTIONS = ("linking", "throughput", "load", "kb", "umls", "engines", "encoders", "size", "status", "gold", "service", "review", "workers")
 TRIALS = ("fuzz",)  # they give no figures of speed or accuracy, so `all` does not run them
 Section = Enum("Section", {name: name for name in (*SECTIONS, *TRIALS, "all")}, type=str)  # type: ignore[misc]
 

@@ -166,6 +166,13 @@ def pipe_entities(folder: str, path: str, processes: str, sampled: str) -> dict[
     return {"pss_mb": most or None, "own_mb": own or None, "seconds": time.perf_counter() - start, "docs": len(docs), "mentions": mentions}
 
 
+def annotate_notes(source: str, out: str, engine: str, count: str, address: str) -> dict[str, Any]:
+    """Annotate a corpus with local workers or those of a Ray cluster; see `benchmarks/workers.py`."""
+    from . import workers
+
+    return workers.annotate_notes(source, out, engine, count, address)
+
+
 def pipe_texts(folder: str, notes: str, processes: str, threads: str) -> dict[str, Any]:
     """Time a pipeline from texts to links: concept_matcher, `widened`, sapbert_linker.
 
@@ -399,6 +406,13 @@ def query_engine(engine: str, folder: str, queries: str, truth: str, settings: s
     }
 
 
+def query_filtered(folder: str, queries: str, mask: str) -> dict[str, Any]:
+    """Search a Milvus index with a filter that is applied here, and by the server; see `benchmarks/filters.py`."""
+    from . import filters
+
+    return filters.query_filtered(folder, queries, mask)
+
+
 def encode_and_bare(kb: str, count: str) -> dict[str, Any]:
     """Return names per second of the encoder, and of its transformer alone on tokenised and sorted names; the faster of two rounds each."""
     import numpy as np
@@ -528,6 +542,7 @@ JOBS: dict[str, Callable[..., dict[str, Any]]] = {
         open_kb,
         pipe_memory,
         pipe_entities,
+        annotate_notes,
         pipe_texts,
         encode_and_bare,
         make_umls,
@@ -537,6 +552,7 @@ JOBS: dict[str, Callable[..., dict[str, Any]]] = {
         build_engine,
         build_fast,
         query_engine,
+        query_filtered,
         throughput_ours,
         throughput_scispacy,
     )

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from benchmarks import common, engines, linking, memory, systems, vectors, worker
+from benchmarks import common, engines, filters, linking, memory, systems, vectors, worker, workers
 
 ROWS = {"A": 1, "B": 2, "C": 3, "old A": 1}
 
@@ -160,3 +160,44 @@ def test_engines_are_measured_against_exact_search(real, tmp_path, monkeypatch):
     assert exact["files, MB"] == pytest.approx(3000 * 40 * 4 / 1e6, rel=0.05)
     assert annoy["queries/s"] > 0
     assert not (tmp_path / "index").exists()
+
+
+def test_a_filter_names_the_rows_or_the_others():
+    assert filters.expression(np.array([True, False, False, True, False])) == "row in [0,3]"
+    assert filters.expression(np.array([True, False, True, True])) == "row not in [1]"
+    assert filters.fetched(np.arange(400) % 2 == 0) == 100  # 30 × 400 / 200 × 1.5, plus 10
+
+
+# -- workers --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.e2e
+def test_workers_are_measured_by_engine_and_number(tmp_path, monkeypatch):
+    pytest.importorskip("ray")
+    monkeypatch.setattr(workers, "ROUNDS", 1)
+    monkeypatch.setattr(workers, "PARTITION", 2)
+    monkeypatch.setattr(workers, "WORKERS", {1: "one", 2: "two"})
+    table = workers.workers([f"Had fever and hypertension for {i} days." for i in range(8)], tmp_path / "workers")
+    assert [row[0] for row in table.rows] == ["one local worker", "two local workers", "one Ray worker", "two Ray workers"]
+    assert table.rows[0][2] == 1.0
+    assert all(row[1] > 0 and row[2] == pytest.approx(row[1] / table.rows[0][1]) for row in table.rows)
+    assert not (tmp_path / "workers").exists()
+
+
+def test_runs_with_other_bytes_are_no_result(tmp_path, monkeypatch):
+    pytest.importorskip("ray")
+    import ray.cluster_utils
+
+    class Cluster:
+        address = "host:1"
+
+        def __init__(self, **_):
+            pass
+
+        def shutdown(self):
+            pass
+
+    monkeypatch.setattr(ray.cluster_utils, "Cluster", Cluster)
+    monkeypatch.setattr(workers, "measure", lambda job, source, out, engine, count, address: {"rate": 1.0, "bytes": f"{engine}"})
+    with pytest.raises(RuntimeError, match="other bytes"):
+        workers.workers(["A fever."], tmp_path / "workers")

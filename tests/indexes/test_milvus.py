@@ -673,6 +673,34 @@ def test_a_manifest_that_names_no_collection(tmp_path: Path) -> None:
     assert (code, "names no collection" in text) == ("E202", True)
 
 
+# -- filters in the server, which the benchmark measures (docs/design/decisions/0007-filters-on-this-side.md) ---------------------
+
+
+@SERVERS
+def test_a_server_searches_only_the_rows_of_the_benchmarks_filter(kind: str, tmp_path: Path) -> None:
+    from benchmarks import filters
+
+    uri, stop = fresh(kind)
+    made(uri).to_disk(tmp_path / "index")
+    np.save(tmp_path / "queries.npy", QUERIES)
+    for allowed in (np.arange(90) % 3 == 0, np.arange(90) % 3 > 0):  # shorter as `in`, and as `not in`
+        index = filters.FilteredIndex(token_env="").from_disk(tmp_path / "index")
+        index.sent = filters.expression(allowed)
+        found = index._nearest(QUERIES, 10, 1.0)
+        assert [sorted(line) for line in found.tolist()] == [
+            sorted(np.flatnonzero(allowed)[np.argsort(-(VECTORS[allowed] @ query))[:10]].tolist()) for query in QUERIES
+        ]
+        index.close()
+        np.save(tmp_path / "allowed.npy", allowed)
+        rows = filters.query_filtered(str(tmp_path / "index"), str(tmp_path / "queries.npy"), str(tmp_path / "allowed.npy"))["rows"]
+        assert [(way, length) for way, _, length, *_ in rows] == [
+            ("here", None),
+            *((f"server, {n}", len(filters.expression(allowed))) for n in (1, 4)),
+        ]
+        assert [(share, recall) for _, share, _, _, recall, _ in rows] == [(pytest.approx(allowed.mean()), 1.0)] * 3
+    stop()
+
+
 # -- servers that come back -----------------------------------------------------------------------------------------------------
 
 
