@@ -338,6 +338,29 @@ def test_slow_answers_are_given_up_after_the_last_try(between: Tuple[Between, st
     index.close()
 
 
+def test_a_request_that_the_server_ends_when_its_time_is_over_is_sent_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A busy server of version 2.3.5 answered with an error of its own, instead of gRPC's DEADLINE_EXCEEDED."""
+    from pymilvus import MilvusException
+
+    index = made(milvus_server(), retries=1)
+    index.query(QUERIES, 3)
+    search, late = index._opened().client.search, [2]
+
+    def ended(*given: Any, **named: Any) -> Any:
+        if late[0]:
+            late[0] -= 1
+            error = MilvusException(code=65535, message="proxy TaskCondition context Done")
+            raise MilvusException(code=65535, message="[search] Retry timeout: 30.0s, message=proxy TaskCondition context Done") from error
+        return search(*given, **named)
+
+    monkeypatch.setattr(index._opened().client, "search", ended)
+    code, text = code_of(lambda: index.query(QUERIES, 3))
+    assert (code, "did not answer within 30 s, 2 times" in text) == ("E232", True)
+    late[0] = 1
+    assert index.query(QUERIES, 3)[0].tolist() == RIGHT
+    index.close()
+
+
 def test_vectors_whose_answer_was_lost_are_not_there_twice(between: Tuple[Between, str]) -> None:
     """The first batch is written, but the answer is lost, so it is sent again."""
     stands, uri = between

@@ -19,6 +19,7 @@ from .servers import AUTHORITY, tls_options
 _LOST = ("UNAVAILABLE", 1, 2)  # no connection, or a server that is starting: the request is repeated until the timeout is over
 _AGAIN = (*_LOST, "DEADLINE_EXCEEDED", "ABORTED")  # the same request may succeed the next time
 _NOT_LOADED = (101, 103)  # the server was restarted after the collection was loaded
+_OUT_OF_TIME = "Retry timeout: "  # pymilvus's words if a server itself ended a request whose time was over; its error number says nothing about this
 _REFUSED = ("UNAUTHENTICATED", "PERMISSION_DENIED", 1400, 1401)
 # pymilvus pings every 10 s. milvus-lite sometimes closed the connection ("too_many_pings") during large builds. Each request has a timeout anyway
 _CHANNEL = {"grpc.keepalive_time_ms": 330_000, "grpc.keepalive_permit_without_calls": 0}
@@ -156,9 +157,10 @@ def is_not_loaded(error: SapbertError) -> bool:
 
 def _status(error: BaseException | None) -> Any:
     """Return the name of the gRPC status that caused an error, or Milvus's own error number."""
-    number, seen = 0, set()
+    number, seen, late = 0, set(), False
     while error is not None and id(error) not in seen:  # pymilvus raises a server's error as its own cause
         seen.add(id(error))
+        late = late or _OUT_OF_TIME in str(getattr(error, "message", ""))
         code = getattr(error, "code", None)
         code = code() if callable(code) else code
         if isinstance(code, int):
@@ -166,7 +168,7 @@ def _status(error: BaseException | None) -> Any:
         elif code is not None:
             return getattr(code, "name", code)
         error = error.__cause__
-    return number
+    return "DEADLINE_EXCEEDED" if late and number not in _LOST else number
 
 
 def _message(error: BaseException) -> str:
