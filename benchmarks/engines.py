@@ -51,7 +51,10 @@ SETTINGS: list[tuple[str, dict[str, Any], float]] = [
     (M, {}, 4e5),  # milvus-lite
     (M, {"pca": 128, "rescore": 100}, 4e5),
 ]
-SERVED: list[dict[str, Any]] = [{}, {"pca": 128, "rescore": 100}, {"index_type": "IVF_SQ8", "params": {"nlist": 1024}, "search": 64}]
+# with --milvus: what is measured beside the server, and the server's settings
+BESIDE: list[tuple[str, dict[str, Any]]] = [(E, {}), (A, {"search_k": 20_000, "pca": 64}), (L, {}), (U, dict(GRAPH)), (F, {})]
+SERVED: list[dict[str, Any]] = [{}, {"pca": 128, "rescore": 100}, {"index_type": "IVF_SQ8", "params": {"nlist": 1024}, "search": 16}]
+TIMEOUT = 300.0  # seconds for an answer of a server: other programs may use its machine
 PROTOCOL = (
     f"{QUERIES:,} names with a typo, another word order or a word less, none of which is in the dictionary, encoded by the linker's encoder; exact float32 "
     f"search is the truth; every setting that is not named is the engine's default. Each index is built and searched in its own processes, on two threads (Annoy is built "
@@ -95,14 +98,15 @@ def engines(vectors: Path, asked: Path, folder: Path, size: int) -> Table:
     columns = ["engine", "setting", "build, s", "files, MB", "memory, MB", "recall@1", "recall@10", "queries/s", "exact = 1"]
     table = Table(f"engines-{len(stored)}", f"Engines, {len(stored):,} {what}", PROTOCOL, columns)
     exact, idle = 0.0, pss_mb(MILVUS_PID) or 0.0 if MILVUS_PID else 0.0
-    served = [(M, {**settings, "uri": MILVUS}, 4e5) for settings in SERVED] if MILVUS else []
-    for engine, settings, largest in [*SETTINGS[:1], *served, *SETTINGS[1:]]:  # a server that fails is seen before the other engines are measured
-        if len(stored) > largest:
-            continue
+    given = [(engine, settings) for engine, settings, largest in SETTINGS if len(stored) <= largest]
+    if MILVUS:  # after the exact search: if the server fails, that is seen before the other engines are measured
+        given = [*BESIDE[:1], *((M, {**settings, "uri": MILVUS}) for settings in SERVED), *BESIDE[1:]]
+    for engine, settings in given:
         out = folder / "index"
         shutil.rmtree(out, ignore_errors=True)
-        built = measure("build_engine", engine, json.dumps(settings), vectors, out)
-        found = measure("query_engine", engine, out, asked, folder / "truth.npy")
+        patient = {"timeout": TIMEOUT} if "uri" in settings else {}
+        built = measure("build_engine", engine, json.dumps({**settings, **patient}), vectors, out)
+        found = measure("query_engine", engine, out, asked, folder / "truth.npy", json.dumps(patient))
         if "uri" in settings:
             found["memory_mb"] += (pss_mb(MILVUS_PID) or 0.0) - idle if MILVUS_PID else 0.0
             drop_collection(out)
