@@ -263,6 +263,7 @@ class Errors:
         "{count:,} of {total:,} concepts of MRCONSO have no semantic type in MRSTY (such as {example}): the tables in '{path}' seem to be of different "
         "releases. Take all tables from one release, as it was downloaded or as MetamorphoSys wrote it."
     )
+    W013 = "The release '{path}' has no MRSTY, so its concepts have no semantic types: filters by type find none of them. Add MRSTY.RRF of the same release."
     W020 = "The service listens on {host}, where other machines may reach it, and requires no API key. Set {env}, or leave --host out."
     W003 = "No setting of the index reaches an Acc@1 within {points:.1f} points of exact search; the best one found is used (Acc@1 {acc:.4f}, exact {exact:.4f})."
 

@@ -60,7 +60,7 @@ def read_rrf(
     C1. RELA has_tradename: C2 has the tradename C1. Each relation is listed from both sides. In MRCUI, REL SY with MAPIN Y means that CUI1 was
     merged into CUI2.
 
-    Warns W012 if concepts of MRCONSO are not in MRSTY: then the tables are from different releases.
+    Warns W012 if concepts of MRCONSO are not in MRSTY: then the tables are from different releases. Warns W013 if a folder or zip has no MRSTY.
 
     Args:
         path: the folder or file.
@@ -101,6 +101,8 @@ def read_rrf(
     def skip(cui: str) -> bool:
         return only_named and not named[int(cui[1:])]
 
+    if "MRSTY" not in tables and (tables.archive or path.is_dir()):
+        warn("W013", path=path)
     untyped = named.copy() if "MRSTY" in tables else bytearray()
     for cui, group in groupby(rows("MRSTY"), key=_ATOM):
         if not skip(cui):

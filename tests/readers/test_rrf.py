@@ -132,6 +132,15 @@ def test_tables_of_different_releases_are_told(tmp_path: Path) -> None:
         read_all(write_release(tmp_path, {"MRCONSO": atoms[20:], "MRSTY": types}))  # ten without a type are accepted
 
 
+def test_a_release_without_semantic_types_is_told(tmp_path: Path) -> None:
+    folder = write_release(tmp_path, {"MRCONSO": RELEASE["MRCONSO"]})
+    with pytest.warns(UserWarning, match=r"\[W013\] The release '.*' has no MRSTY, .*Add MRSTY\.RRF"):
+        read_all(folder)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read_all(folder / "MRCONSO.RRF")  # who names this one table wants its names
+
+
 def test_a_folder_without_mrconso(tmp_path: Path) -> None:
     with pytest.raises(SapbertError, match="MRCONSO") as error:
         read_all(write_release(tmp_path, {"MRSTY": RELEASE["MRSTY"]}))
