@@ -45,10 +45,10 @@ def why_not_from_hub(name: str) -> str:
     from huggingface_hub.utils import get_session  # type: ignore[attr-defined]
     from tqdm import tqdm
 
-    unreachable: Optional[OSError] = None
+    unreachable: Optional[Exception] = None
     try:
         get_session().head(hf_hub_url(name, "config.json"), timeout=TIMEOUT)  # the client's own retries take most of a minute
-    except OSError as error:  # or `HF_HUB_OFFLINE` is set: use only the cache
+    except (OSError, ValueError) as error:  # the hub, or an invalid name; or `HF_HUB_OFFLINE` is set: use only the cache
         unreachable = error
     try:
         bar = tqdm if sys.stderr.isatty() else None

@@ -16,6 +16,7 @@ from sentence_transformers.sentence_transformer.modules import Normalize, Poolin
 from spacy_sapbert.encoders.transformer import NameEncoder, base_encoder, local_name, read_pooling
 from spacy_sapbert.errors import MissingFile
 
+from ..data.bases import why_not_from_hub
 from ..errors import fail
 from ..registry import registry
 
@@ -37,6 +38,8 @@ def open_base(name: str, *, pooling: str = "auto", max_length: int = 25, dropout
         SapbertError: E512, if it cannot be loaded.
     """
     base = local_name(name) or base_encoder()
+    if not Path(base).exists() and (why := why_not_from_hub(base)):  # transformers would try for most of a minute, and print each try
+        raise fail("E512", MissingFile, name=base, why=f"the hub doesn't have it, or can't be reached ({why})")
     try:
         with tempfile.TemporaryDirectory() as merged:
             if (Path(base) / "adapter_config.json").is_file() and not (Path(base) / "config.json").is_file():

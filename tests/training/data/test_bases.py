@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.server
 import json
 import os
+import socket
 import subprocess
 import sys
 import threading
@@ -15,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from spacy_sapbert.errors import MissingFile
-from training.data.bases import choose_base
+from training.data.bases import choose_base, why_not_from_hub
 from training.evaluation.evaluate import parse_encoders
 from training.paths import named
 from training.train import overridden
@@ -110,13 +111,33 @@ def test_where_the_hub_has_no_such_weights_the_installed_base_is_taken(tmp_path:
 
 @pytest.mark.e2e
 def test_a_hub_that_never_answers_costs_seconds(tmp_path: Path) -> None:
-    import socket
-
     with socket.create_server(("127.0.0.1", 0)) as silent:
         start = time.perf_counter()
         base, said = chosen(tmp_path, "", "--hub", NAME, port=silent.getsockname()[1])
         assert (base, "Timeout" in said) == ("", True)
         assert time.perf_counter() - start < 30  # about five seconds are waiting, the rest are imports; the retries of the client would take 54
+
+
+@pytest.mark.e2e
+def test_a_training_whose_base_is_on_a_hub_that_is_gone_says_so_at_once(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))  # nobody listens at this port
+        settings = {
+            "HF_ENDPOINT": f"http://127.0.0.1:{free.getsockname()[1]}",
+            "HF_HOME": str(tmp_path),
+            "HF_HUB_OFFLINE": "0",
+            "NO_PROXY": "127.0.0.1",
+        }
+        code = f"from training.loop.model import open_base; open_base('{NAME}')"
+        done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env={**os.environ, **settings}, capture_output=True, text=True, timeout=120)
+    said = done.stderr.strip().splitlines()[-1]
+    assert f"[E512] Base encoder '{NAME}' can't be loaded: the hub doesn't have it, or can't be reached (ConnectionError" in said
+    assert said.endswith("or its folder (--paths.base FOLDER).")
+    assert "Retrying" not in done.stderr  # the client would try 12 times, and take most of a minute
+
+
+def test_a_name_that_no_hub_can_have_is_a_reason() -> None:
+    assert why_not_from_hub("no/such/folder").startswith("HFValidationError")
 
 
 def test_offline_says_so_and_a_named_base_asks_no_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
