@@ -118,16 +118,19 @@ def fields(path: Path) -> set[str]:
 
 
 def test_sources_of_figures_name_what_the_commands_measure() -> None:
-    from benchmarks.engines import SETTINGS
+    from benchmarks import filters
+    from benchmarks.engines import SERVED, SETTINGS, M, setting_of
     from benchmarks.kb import SOURCES
     from training.evaluation.catalogue import benchmark_names
 
     every = set().union(*(fields(path) for path in DATA))
     asked = {match[1] for name in every if (match := re.search(r"\[benchmarks\]\[([^]]*)\]\[systems\]", name))}
     assert {name for name in asked if not re.fullmatch(r"held_out_\w\w", name)} <= set(benchmark_names())
-    engines = {match[1] for name in every if (match := re.search(r"^benchmarks\[engines\]\[[^]]*\]\[rows\]\[([^]]*)\]", name))}
-    named = [", ".join(f"{key} {value}" for key, value in settings.items()) or "as it comes" for _, settings, _ in SETTINGS]
-    assert engines <= {f"{engine.split('.')[1]}, {settings}" for (engine, *_), settings in zip(SETTINGS, named)}
+    engines = {match[1] for name in every if (match := re.search(r"^benchmarks\[engines\]\[engines-\d+\]\[rows\]\[([^]]*)\]", name))}
+    served = [(M, {**settings, "uri": ""}, 0) for settings in SERVED]
+    assert engines <= {f"{engine.split('.')[1]}, {setting_of(settings)}" for engine, settings, _ in [*SETTINGS, *served]}
+    filtered = {match[1] for name in every if (match := re.search(r"^benchmarks\[engines\]\[filters\]\[rows\]\[([^]]*)\]", name))}
+    assert filtered == {f"{group}, {way}" for group in filters.GROUPS for way in ("here", *(f"server, {times}" for times in filters.BUDGETS))}
     rows = {match[1] for name in every if (match := re.search(r"^benchmarks\[kb\]\[kb\]\[rows\]\[([^]]*)\]", name))}
     assert rows == {*SOURCES, "union, with all mappings"}
     trained = {match[1] for name in every if (match := re.search(r"^compare\[benchmarks\]\[held_out\]\[systems\]\[([^]]*)\]", name))}
