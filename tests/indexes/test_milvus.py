@@ -20,7 +20,7 @@ from typing import Any, Callable, Dict, Iterator, List, Tuple
 
 import numpy as np
 import pytest
-from milvus_servers import fresh, milvus_server, serve, standalone
+from milvus_servers import Standalone, fresh, milvus_server, serve, standalone
 
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.files import folder_to_bytes
@@ -799,7 +799,7 @@ def test_a_real_server_that_is_killed_while_annotate_runs(tmp_path: Path, tiny_l
     """The run ends with E230 and keeps finished partitions. After a restart of the server, the same command does the rest, with the same bytes."""
     from spacy_sapbert.build.linker import build_linker
 
-    server = standalone()
+    server = Standalone(lease=60)  # the server that is started again loads nothing until the lease of the killed one is over
     folder = build_linker([], tmp_path / "linker", kb=tiny_linker / "kb", index=MilvusIndex(server.uri, "", tune=False, timeout=60.0), progress=False)
     names = ["fever", "common cold", "hypertension", "cough", "heart attack", "wandering knees"]
     notes = [{"id": str(i), "text": f"Had {names[i % 6]} and {names[(i // 6) % 6]} for {i} days, {names[(i // 36) % 6]} before."} for i in range(60)]
@@ -827,6 +827,7 @@ def test_a_real_server_that_is_killed_while_annotate_runs(tmp_path: Path, tiny_l
         assert "[E2" in again.stderr, again.stderr  # the server may still be loading the collection
     assert again.returncode == 0, again.stderr
     assert folder_to_bytes(tmp_path / "cut") == folder_to_bytes(tmp_path / "whole")
+    server.stop()
 
 
 # -- linkers -------------------------------------------------------------------------------------------------------------------
