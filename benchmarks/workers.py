@@ -17,7 +17,7 @@ from .linking import MTSAMPLES
 from .worker import measure
 
 SECTION = "workers"
-NOTES, PARTITION = 1_000, 25
+NOTES, PARTITION = 250, 5
 WORKERS = {1: "one", 2: "two", 4: "four"}
 ENGINES = {"local": "local", "ray": "Ray"}
 ROUNDS = 3
