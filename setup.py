@@ -22,10 +22,10 @@ def long_description() -> str:
 
 
 ABBREVIATIONS = ["scispacy==0.6.2"]
-# engines behind the index door, each by itself
+# optional engines, one extra each
 USEARCH = ["usearch>=2.16"]
 FAISS = ["faiss-cpu>=1.15"]  # before, files of lists were read, not mapped
-MILVUS = ["pymilvus>=3.0.2,<4", "milvus-lite>=3.2.2,<4"]  # milvus-lite: of a local file; its files are linked as this version lays them out
+MILVUS = ["pymilvus>=3.0.2,<4", "milvus-lite>=3.2.2,<4"]  # milvus-lite reads a local file; we depend on this version's layout of its files
 # `annotate`: corpora into Parquet, by processes of this machine, or by Ray
 ANNOTATE = ["pyarrow>=15,<26", "threadpoolctl>=3.1"]  # pyarrow 26 does not import with numpy 1
 RAY = [*ANNOTATE, "ray[data]>=2.30"]

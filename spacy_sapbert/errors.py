@@ -231,7 +231,7 @@ class Errors:
     E401 = "'{path}' does not exist."
     E402 = "'{path}' is not {expected}: {why}"
     E403 = "'{path}', line {line}: {why}"
-    E404 = "'{path}' is not valid UTF-8 near line {line}. Convert it (iconv -f latin1 -t utf-8) or pass encoding=."
+    E404 = "'{path}' is not valid UTF-8 near line {line}. Convert it: iconv -f latin1 -t utf-8."
     E405 = "'{path}': {bad:,} of {total:,} rows are malformed (first at lines {lines}), more than the allowed {share:.1%}: {why}"
     E406 = "Reader '{name}' is not known. Known: {known}."
     E407 = "Reading '{path}' needs the package '{package}'. Install it: pip install {package}"

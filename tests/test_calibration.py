@@ -15,6 +15,8 @@ from typing import Any, List
 import numpy as np
 import pytest
 import spacy
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from spacy.tokens import Doc, DocBin, Span
 from spacy.training import Example
 from typer.testing import CliRunner
@@ -307,13 +309,13 @@ def test_coverage_gives_candidates_without_a_link_too(other: Any, annotated: Lis
     linker.set_targets(coverage=0.8)
     score_gap = linker.calibration.score_gap(0.8)
     hits = 0
-    for given in annotated[: -len(ODD)]:
-        (ent,) = linker(gold(given.text, "")).ents
+    for each in annotated[: -len(ODD)]:
+        (ent,) = linker(gold(each.text, "")).ents
         assert ent.kb_id_ == ""
         assert ent._.kb_prob is not None
         top = ent._.kb_ents[0][1]
         assert all(top - score <= score_gap + 1e-5 for _, score in ent._.kb_ents)
-        hits += given.ents[0].kb_id_ in dict(ent._.kb_ents)
+        hits += each.ents[0].kb_id_ in dict(ent._.kb_ents)
     assert hits / (len(annotated) - len(ODD)) >= 0.8
     (exact,) = linker(gold("congestive heart failure", "")).ents
     assert exact.kb_id_ == exact._.kb_ents[0][0] == "C9100002"
@@ -524,3 +526,25 @@ def test_the_linker_of_hpo_ships_with_one(hpo_linker_folder: Path):
     assert {key: linker.calibration.built_for[key] for key in ("hp.obo", "adapter")} == default_linkers.hpo_inputs()
     (ent,) = linker(gold("low muscle tone", "")).ents
     assert 0.9 < ent._.kb_prob < 1
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.lists(st.tuples(st.integers(1, 99), st.booleans()), min_size=5, max_size=60), st.floats(0.0, 0.9), st.floats(0.0, 0.9))
+def test_a_higher_precision_never_links_less_probable_mentions(observed: list[tuple[int, bool]], one: float, other: float) -> None:
+    fitted = Calibration((0.0, 1.0, 1.0, 1.0), "made up", {}, {}, [p / 100 for p, _ in observed], [right for _, right in observed], [])
+
+    def lowest(precision: float) -> float:
+        try:
+            return fitted.lowest(precision)
+        except SapbertError:  # it cannot be reached: nothing is linked
+            return 1.0
+
+    lower, higher = sorted((one, other))
+    assert lowest(lower) <= lowest(higher)
+
+
+@given(*[st.floats(-1.0, 1.0)] * 2, *[st.floats(0.0, 0.4)] * 2, st.booleans())
+def test_a_higher_score_and_a_wider_margin_are_never_less_probable(score: float, more: float, margin: float, wider: float, exact: bool) -> None:
+    fitted = Calibration((-3.0, 4.0, 9.0, 1.0), "made up", {}, {}, [], [], [])
+    assert fitted.probability(min(score, more), min(margin, wider), exact) <= fitted.probability(max(score, more), max(margin, wider), exact)
+    assert fitted.probability(score, margin, False) <= fitted.probability(score, margin, True)

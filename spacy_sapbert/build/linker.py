@@ -31,7 +31,7 @@ from ..calibration import Calibration
 from ..encoders.base import ChecksSaving, Encoder, SizedInMemory, as_encoder
 from ..errors import fail, logger
 from ..files import copy_folder, write_manifest, writing_folder
-from ..indexes.base import NeedsLibrary, Reported
+from ..indexes.base import NeedsLibrary, Reported, Tunable
 from ..kb.builder import Filters, Source, build_kb
 from ..kb.knowledge_base import KnowledgeBase
 from ..ranking.ranker import Ranker, read_ranker
@@ -275,7 +275,7 @@ def build_index(kb: KnowledgeBase, encoder: Encoder, index: VectorIndex, vectors
     from ..indexes.exact import ExactIndex
     from .tune import QUERIES, misspell, right_concept, tune
 
-    count = QUERIES if getattr(index, "tune", True) else FEW_QUERIES
+    count = QUERIES if not isinstance(index, Tunable) or index.settings_to_try(len(vectors)) else FEW_QUERIES
     misspelt = misspell(_SurfaceForms(kb), lambda text: bool(kb.find([text])), count)
     oracle = ExactIndex.over(vectors)
     if misspelt:

@@ -1,4 +1,4 @@
-"""The command line, `python -m spacy_sapbert`: a file for each group of commands. Each command is a few lines over the modules."""
+"""The command line, `python -m spacy_sapbert`: a file for each group of commands."""
 
 from . import kb, index, fit, link, annotate, review, serve  # noqa: I001  (the order of the commands in --help)
 from .app import app

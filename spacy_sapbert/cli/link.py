@@ -122,7 +122,7 @@ def demo(
         raise fail("E401", MissingFile, path=notes)
     nlp = make_pipeline({}, alone=True)
     patterns = notes.parent / "patterns.jsonl"
-    if patterns.is_file():  # used in place of a trained recogniser: it finds lay words and drugs that are not names of the ontology
+    if patterns.is_file():  # finds the words of these notes that no vocabulary has
         nlp.add_pipe("entity_ruler", first=True).from_disk(patterns)
     texts = list(read_notes([str(notes)]))
     docs = list(progress(nlp.pipe(texts, as_tuples=True), len(texts)))

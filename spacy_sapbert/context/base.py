@@ -45,7 +45,7 @@ class Choice(NamedTuple):
 
 @runtime_checkable
 class Disambiguator(Protocol):
-    """Chooses between the meanings of the spans of one Doc. Register a function that returns one, and give its name in the setting `senses`."""
+    """Chooses between the meanings of the spans of one Doc. Register a function that returns one, and give its name in the setting `disambiguator`."""
 
     def choose(self, found: Sequence[Candidates], kb: KnowledgeBase, folder: Path | None) -> list[Choice | None]:
         """Return a choice for each span of a Doc; None keeps the result of the linker.

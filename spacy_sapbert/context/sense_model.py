@@ -31,7 +31,6 @@ WINDOW, WORDS = 150, 12  # characters and tokens that are read on each side
 RARE = 1e-3  # lowest frequency of a meaning, also of one whose frequency is not known
 MOST = 0.995  # highest probability: an abbreviation can always have a meaning that is in no list
 _TOKEN = re.compile(r"[^\W\d_]+(?:['/&][^\W\d_]+)*|\d+(?:[.,/:]\d+)*|[%:<>=+]")
-_CASES = ("lower", "mixed", "upper")
 _SMALL = frozenset(
     [
         "a",

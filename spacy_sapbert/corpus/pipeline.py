@@ -7,9 +7,12 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..errors import MissingFile, SapbertError, fail
+
+if TYPE_CHECKING:
+    from spacy.language import Language
 
 
 def load(
@@ -21,7 +24,7 @@ def load(
     abbreviations: bool = True,
     qualifiers: bool = False,
     **settings: Any,
-) -> Any:
+) -> Language:
     """Return a pipeline that finds mentions in clinical text, links them to concepts and sets their status (negated, historical, …).
 
     Args:
@@ -39,7 +42,8 @@ def load(
         SapbertError: E001, linker_name is not known; E002, a setting is wrong; E402, the pipeline cannot be loaded.
     """
     config = {"linker_name": linker_name, **settings}
-    return make_pipeline(config, pipeline, abbreviations, recogniser=recogniser, status=status, qualifiers=qualifiers)
+    nlp: Language = make_pipeline(config, pipeline, abbreviations, recogniser=recogniser, status=status, qualifiers=qualifiers)
+    return nlp
 
 
 def make_pipeline(
@@ -92,10 +96,8 @@ def make_pipeline(
         nlp.max_length = sys.maxsize  # spaCy's limit is for parsers, and there is none
         if recogniser:
             nlp.add_pipe("clinical_mentions" if recogniser is True else recogniser)
-            config = {
-                "new_words": False,
-                **config,
-            }  # concept_matcher finds the names; another mention is linked only to a name that has no word which it lacks
+            # concept_matcher finds the names; another mention is linked only to a name whose words are all in the mention
+            config = {"new_words": False, **config}
         shared = {key: config.get(key) for key in ("linker_name", "types")}
         nlp.add_pipe("concept_matcher", config={**shared, "join": True, "all_key": ALL, "qualifiers": qualifiers})
     if abbreviations and "abbreviation_detector" not in nlp.pipe_names and importlib.util.find_spec("scispacy"):

@@ -84,7 +84,7 @@ class Joins:
 
 @dataclass
 class _Group:
-    """Terms that mappings make one term.
+    """Terms that are joined by mappings.
 
     Attributes:
         terms: the terms, in the order in which they were first seen.
@@ -123,7 +123,7 @@ class _Twins(NamedTuple):
     naming: set[str]
 
     def may_join(self, other: _Twins) -> bool:
-        """Return whether nothing tells them apart."""
+        """Return whether no source, name, kind or code forbids joining these CUIs."""
         mine, theirs = self.place, other.place
         if mine.sources & theirs.sources or self.naming & other.naming or (mine.kinds and theirs.kinds and not mine.kinds & theirs.kinds):
             return False
@@ -239,7 +239,7 @@ class _Assignment:
         return sorted(found, key=lambda group: self.order.get(group.terms[0], len(self.order)))
 
     def _named_elsewhere(self, edges: Iterable[tuple[int, int, str, str]]) -> Callable[[str, str], str]:
-        """Return a function that finds out whether a mapping between a term and another one is to be ignored, see rule 1.
+        """Return a function that gives the name because of which a mapping between two terms is ignored, see rule 1.
 
         The function returns a preferred name of the term that a third term also has, if the third term has none of the other's CUIs and is not
         mapped to the other. It returns "" if there is no such name, or if the names of the two share a word.
@@ -374,7 +374,7 @@ class _Assignment:
     def _bearer(
         self, group: _Group, bearers: dict[str, dict[str, int]], places: dict[str, _Place], *, moved: bool, only_preferred: bool = False
     ) -> tuple[str | None, str, str]:
-        """Return the concept that a group joins by name, the name, and why. If it joins none, return None, the name, and why not.
+        """Find the concept with the name of a group. Return (the concept or None, the name, the reason).
 
         Args:
             group: a group without a CUI, or with a doubtful one.

@@ -6,7 +6,6 @@ A shortened word only counts in a name of several words ("pulm" alone is not a n
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from functools import lru_cache
 
 SHORT = {
@@ -132,12 +131,3 @@ def written_out(word: str) -> str | None:
     for british, american in _BRITISH:
         changed = british.sub(american, changed)
     return changed if changed != word else None
-
-
-def written_out_words(words: Sequence[str]) -> dict[int, str]:
-    """Return position -> full word for the words that are shortened or in British spelling.
-
-    Args:
-        words: words of a text, in lower case.
-    """
-    return {at: full for at, word in enumerate(words) if (full := written_out(word)) is not None}

@@ -107,7 +107,6 @@ Said = Annotated[
     Field(discriminator="kind"),
 ]
 SAID: TypeAdapter[Said] = TypeAdapter(Said)
-DECISIONS = ("accept", "reject", "choose", "nil")
 
 
 class Event(NamedTuple):

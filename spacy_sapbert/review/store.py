@@ -253,17 +253,6 @@ class ReviewStore:
         found = self._database.rows("SELECT event, at, reviewer, data, mention FROM event WHERE event > ? ORDER BY event", after)
         return [Event(number, at, reviewer, read_event(json.loads(data)), mention) for number, at, reviewer, data, mention in found]
 
-    def note_of(self, mention: int) -> str:
-        """Return the id of a mention's note.
-
-        Raises:
-            SapbertError: E084, there is no such mention.
-        """
-        found = self._database.rows("SELECT id FROM note JOIN mention ON mention.note = note.note WHERE mention = ?", mention)
-        if not found:
-            raise fail("E084", what="mention")
-        return str(found[0][0])
-
 
 _INSERT = "INSERT INTO mention (note, start, end, cui, doubt, added, record) VALUES (?, ?, ?, ?, ?, 0, ?)"
 

@@ -14,7 +14,7 @@ import pytest
 import torch
 from confection import Config
 from safetensors.torch import load_file
-from trainings import LINES, RECIPE, write
+from trainings import LINES, PHASES, RECIPE, write
 
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
@@ -27,42 +27,6 @@ from training.fit import load, read_recipe, resolve
 pytestmark = pytest.mark.usefixtures("one_thread")
 ROOT = Path(__file__).parents[2]
 CONFIGS = ROOT / "training" / "configs"
-PHASES = """
-[paths]
-out = "OUT"
-base = "BASE"
-
-[training]
-seed = 5
-max_steps = 2
-
-[phases]
-
-[phases.first]
-recipe = "RECIPE"
-
-[phases.first.paths]
-base = "${paths.base}"
-
-[phases.a]
-recipe = "RECIPE"
-
-[phases.a.paths]
-base = "${paths.out}.phases/first"
-
-[phases.b]
-recipe = "RECIPE"
-
-[phases.b.paths]
-base = "${paths.out}.phases/first"
-
-[phases.b.training]
-seed = 1
-learning_rate = 2e-3
-
-[phases.mean]
-soup = ["a", "b"]
-"""
 
 
 @pytest.fixture

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any, Dict
 
 import pytest
-from test_phases import PHASES
-from trainings import LINES, RECIPE, Killed, command, kill_at, write
+from trainings import LINES, PHASES, RECIPE, Killed, command, kill_at, write
 
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase

@@ -132,6 +132,9 @@ EDITS = {
     "spacy_sapbert/doc/abbreviations.py": {"assemble", "evaluate", "compare", "finetune", "biosyn"},
     "spacy_sapbert/matcher/phrases.py": {"assemble", "evaluate", "mentions"},
     "spacy_sapbert/mentions/features.py": {"evaluate", "mentions"},
+    "spacy_sapbert/acronyms.py": {"assemble", "evaluate"},
+    "spacy_sapbert/data/branch_types.tsv": {"kb", "languages-kb", "assemble", "evaluate"},
+    "spacy_sapbert/data/section_titles.tsv": {"assemble", "evaluate"},
     "spacy_sapbert/candidates.py": {"assemble", "evaluate"},
     "spacy_sapbert/calibration.py": {"assemble", "evaluate"},
     "spacy_sapbert/ranking/features.py": {"assemble", "evaluate"},
@@ -268,6 +271,9 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copy(ROOT / "project.yml", folder)
     for package in ("spacy_sapbert", "training"):
         shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns("__pycache__", "data" if package == "spacy_sapbert" else ""))
+    (folder / "spacy_sapbert" / "data").mkdir()
+    for table in (ROOT / "spacy_sapbert" / "data").glob("*.tsv"):  # without the encoders, which are large
+        shutil.copy(table, folder / "spacy_sapbert" / "data")
     config = load_project_config(folder)
     for command in config["commands"]:
         for output in command.get("outputs", []):

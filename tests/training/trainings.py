@@ -59,6 +59,44 @@ learning_rate = 1e-3
 precision = "fp32"
 """
 
+# a recipe of several phases: OUT, BASE and RECIPE are replaced
+PHASES = """
+[paths]
+out = "OUT"
+base = "BASE"
+
+[training]
+seed = 5
+max_steps = 2
+
+[phases]
+
+[phases.first]
+recipe = "RECIPE"
+
+[phases.first.paths]
+base = "${paths.base}"
+
+[phases.a]
+recipe = "RECIPE"
+
+[phases.a.paths]
+base = "${paths.out}.phases/first"
+
+[phases.b]
+recipe = "RECIPE"
+
+[phases.b.paths]
+base = "${paths.out}.phases/first"
+
+[phases.b.training]
+seed = 1
+learning_rate = 2e-3
+
+[phases.mean]
+soup = ["a", "b"]
+"""
+
 
 def write(path: Path, lines: List[str]) -> Path:
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -493,7 +493,6 @@ def optional_benchmarks(given: Sequence[str]) -> set[str]:
 # -- sets that a user gives ---------------------------------------------------------------------------------------------
 
 SET_FORM = "NAME=CORPUS,DICTIONARY[,LAYOUT][,OPTION=VALUE…]"
-_OF_READING = ("kinds", "encoding")  # options of `read_corpus` itself; other options are those of the layout
 _OF_SET = ("train", "split")  # options of the set itself
 
 

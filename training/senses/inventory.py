@@ -22,7 +22,6 @@ GENERAL = frozenset(
     ["disease", "level", "present", "status", "system", "therapy", "tract"]
 )  # one of these words after a name does not change its meaning
 MAX_NAME = 80  # greatest number of characters of a name
-_NO_SENSE = re.compile(r"not an (?:abbrev|acron)", re.IGNORECASE)
 _CUI = re.compile(r"C\d{7}")
 _WORD = re.compile(r"[^\W_]+")
 _PARTS = re.compile(r"[^\W_]+(?:'s)?")
