@@ -1,6 +1,6 @@
 """Write a synthetic UMLS release of any size from invented words. It holds no text and no identifier of the Metathesaurus.
 
-`write_release(folder, concepts)` streams MRCONSO, MRSTY, MRDEF, MRREL, MRSAB, MRRANK and MRCUI in the real files' column layout and order
+`write_release(folder, concepts)` streams MRCONSO, MRSTY, MRDEF, MRREL, MRSAB, MRRANK, MRCUI and MRFILES in the real files' column layout and order
 (sorted by CUI). The same concepts, seed and relations give the same bytes; memory does not grow with the size.
 
 What resembles a real release. The totals are NLM's for the releases of 2023 and 2024, rounded (3.4 M concepts, 17 M rows of MRCONSO, 3.6 M
@@ -28,6 +28,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from spacy_sapbert.readers.rrf_files import COLUMNS
 
 MOST = 4_900_000  # concepts: a CUI has seven digits, and every second number is reserved for retired concepts
 RELATIONS = 4.0
@@ -139,7 +141,7 @@ def write_release(folder: Path, concepts: int, *, seed: int = 0, relations: floa
         "MRSAB": [_vocabularies()],
         "MRRANK": [_ranks()],
     }
-    written = 0
+    written, listed = 0, ""
     for table, blocks in tables.items():
         if table == "MRREL" and not relations:
             continue
@@ -149,7 +151,10 @@ def write_release(folder: Path, concepts: int, *, seed: int = 0, relations: floa
                 count += len(block)
                 file.write("".join(block))
         rows[table] = count
-        written += (folder / f"{table}.RRF").stat().st_size
+        size = (folder / f"{table}.RRF").stat().st_size
+        written += size
+        listed += f"{table}.RRF|{table}||{COLUMNS[table][0]}|{count}|{size}|\n"
+    (folder / "MRFILES.RRF").write_text(listed, encoding="utf-8")
     return ReleaseCounts(rows, atoms.names, written)
 
 

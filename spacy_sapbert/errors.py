@@ -245,6 +245,10 @@ class Errors:
         "'{path}' has {size:,} bytes and unpacks to more than {limit:g} times as many. If this is intended, unpack the file, or set {variable} to the "
         "ratio that is allowed."
     )
+    E412 = (
+        "'{path}' has {found:,} {what}, but MRFILES.RRF says that it has {listed:,}: the table was cut short. Copy or unpack it again. If you left out "
+        "rows on purpose, remove MRFILES.RRF from the copy."
+    )
     # warnings
     W001 = "{bad:,} of {total:,} rows of '{path}' were malformed and left out (lines {lines}): {why}"
     W002 = "The calibration of '{path}' was fit for another {what}: probabilities are left out. Fit it again: `python -m spacy_sapbert calibrate`."

@@ -49,7 +49,7 @@ def read_rrf(
 ) -> Iterator[Concept]:
     """Read a UMLS release: a folder with RRF files, one that has them in META/, a Metathesaurus zip, or MRCONSO.RRF itself; plain or .gz.
 
-    Only MRCONSO is required. For each CUI, its names and codes (MRCONSO) are yielded first, in the file's order. Then come parts: types
+    Only MRCONSO is required. If MRFILES is there, each table that is read must have at least the bytes and rows that it lists. For each CUI, its names and codes (MRCONSO) are yielded first, in the file's order. Then come parts: types
     (MRSTY), definitions with their SAB as `source` (MRDEF; the knowledge base decides which is best), parents and relations (MRREL) and
     retired CUIs (MRCUI).
 
@@ -79,12 +79,13 @@ def read_rrf(
         encoding: encoding of all tables.
 
     Raises:
-        SapbertError: E401; E402, there is no MRCONSO; E404 and E405.
+        SapbertError: E401; E402, there is no MRCONSO; E404 and E405; E412, a table has fewer bytes or rows than MRFILES says.
 
     Source:
         UMLS Reference Manual, chapter 3 (ncbi.nlm.nih.gov/books/NBK9685).
     """
     tables = Tables(path)
+    tables.check(encoding)
 
     def rows(table: str, must_hold: Sequence[str] = ()) -> Iterator[list[str]]:
         return tables.rows(table, stats.part(Path(tables.found[table])), encoding, must_hold) if table in tables else iter(())

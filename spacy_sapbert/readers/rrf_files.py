@@ -13,7 +13,7 @@ from ..kb.concept import CUI_PATTERN
 from .stats import ReadStats
 from .text import ZIP, decoded, guard, lines, opening, unpacked
 
-TABLES = ("MRCONSO", "MRSTY", "MRDEF", "MRREL", "MRSAB", "MRRANK", "MRCUI")
+TABLES = ("MRCONSO", "MRSTY", "MRDEF", "MRREL", "MRSAB", "MRRANK", "MRCUI", "MRFILES")
 # table -> number of columns, and the columns that hold CUIs
 COLUMNS: dict[str, tuple[int, tuple[int, ...]]] = {
     "MRCONSO": (18, (0,)),
@@ -23,17 +23,23 @@ COLUMNS: dict[str, tuple[int, tuple[int, ...]]] = {
     "MRSAB": (25, ()),
     "MRRANK": (4, ()),
     "MRCUI": (7, (0,)),
+    "MRFILES": (6, ()),
 }
 _CHECKED = 1000  # lines at the beginning of a table that are always checked
 
 
 class Tables:
-    """The tables of one release: `found["MRCONSO"]` is a path, or if `archive` is true, the name of a file in the zip."""
+    """The tables of one release: `found["MRCONSO"]` is a path, or if `archive` is true, the name of a file in the zip.
+
+    Raises:
+        SapbertError: E401, the path does not exist; E402, there is no MRCONSO.
+    """
 
     def __init__(self, path: Path) -> None:
         if not path.exists():
             raise fail("E401", MissingFile, path=path)
         self.path, self.archive, self.found = path, False, {}  # type: Path, bool, dict[str, str]
+        self.listed: dict[str, int] = {}  # table -> its rows by MRFILES; `check` fills it
         if path.is_dir():
             for folder in (path / "META", path):  # the folder's own tables come last, so they replace those of META
                 self._add(str(p) for p in sorted(folder.glob("MR*.RRF*")))
@@ -58,6 +64,37 @@ class Tables:
     def __contains__(self, table: str) -> bool:
         return table in self.found
 
+    def check(self, encoding: str) -> None:
+        """Compare the tables with MRFILES, which lists each table of a release with its numbers of rows and bytes, if MRFILES is there.
+
+        Sizes are compared now, rows when a table has been read (the size of a .gz says nothing). A table may be larger: line ends can have changed.
+
+        Args:
+            encoding: Encoding of the tables.
+
+        Raises:
+            SapbertError: E412, a table is smaller than MRFILES says.
+        """
+        self.listed = {}
+        if "MRFILES" not in self:
+            return
+        for row in self.rows("MRFILES", ReadStats(self.path / "MRFILES.RRF"), encoding):
+            table = table_of(row[0])
+            if table and table in self and row[4].isdigit() and row[5].isdigit():
+                self.listed[table] = int(row[4])
+                size = self._size(self.found[table])
+                if size is not None and size < int(row[5]):
+                    raise fail("E412", DamagedFile, path=self.found[table], found=size, listed=int(row[5]), what="bytes")
+
+    def _size(self, name: str) -> int | None:
+        """Return the bytes of a table; None for a .gz, whose size is known only after it was read."""
+        if name.endswith(".gz"):
+            return None
+        if not self.archive:
+            return Path(name).stat().st_size
+        with guard(self.path), opening(self.path), zipfile.ZipFile(self.path) as archive:
+            return archive.getinfo(name).file_size
+
     def text(self, table: str, encoding: str) -> Iterator[tuple[int, str]]:
         """Yield the lines of a table with their numbers."""
         if not self.archive:
@@ -76,6 +113,9 @@ class Tables:
             encoding: Encoding of the file.
             must_hold: After line 1,000, rows without any of these texts are skipped unchecked. This saves time in MRREL, where splitting rows is
                 slow.
+
+        Raises:
+            SapbertError: E402, MRCONSO is empty; E404 and E405; E412, there are fewer rows than MRFILES says.
         """
         width, cuis = COLUMNS[table]
         number, blank = 0, 0
@@ -105,6 +145,8 @@ class Tables:
         if table == "MRCONSO" and not stats.rows:  # other tables may be empty in a release that was cut down
             raise fail("E402", DamagedFile, path=self.found[table], expected="MRCONSO.RRF", why="it is empty")
         stats.finish()
+        if stats.rows < (listed := self.listed.get(table, 0)):
+            raise fail("E412", DamagedFile, path=self.found[table], found=stats.rows, listed=listed, what="rows")
 
 
 def table_of(name: str) -> str | None:

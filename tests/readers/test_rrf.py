@@ -141,6 +141,34 @@ def test_a_release_without_semantic_types_is_told(tmp_path: Path) -> None:
         read_all(folder / "MRCONSO.RRF")  # who names this one table wants its names
 
 
+def listed(tables: dict[str, list[str]], end: str = "\n") -> List[str]:
+    """Return the rows of MRFILES for some tables."""
+    return [f"{t}.RRF|{t}|CUI|{r[0].count('|')}|{len(r)}|{sum(len((row + end).encode()) for row in r)}|" for t, r in tables.items()]
+
+
+@pytest.mark.parametrize("form", ["dir", "META", "gz", "zip"])
+@pytest.mark.parametrize("table", ["MRCONSO", "MRSTY", "MRREL"])
+def test_a_table_that_was_cut_at_a_line_end(tmp_path: Path, form: str, table: str) -> None:
+    """Every row is whole, so only MRFILES shows that rows are missing."""
+    files = {"MRFILES": listed(RELEASE)}
+    assert len(read_all(write_release(tmp_path / "whole", {**RELEASE, **files}, form))[0]) == len(read_all(write_release(tmp_path / "plain"))[0])
+    path = write_release(tmp_path / "cut", {**RELEASE, **files, table: RELEASE[table][:-1]}, form)
+    with pytest.raises(SapbertError, match=rf"{table}.RRF.*MRFILES.RRF says .*cut short\. Copy or unpack it again") as error:
+        read_all(path)
+    assert error_code(error) == "E412"
+    (rows, what) = (len(RELEASE[table]), "rows") if form == "gz" else (int(listed(RELEASE)[list(RELEASE).index(table)].split("|")[5]), "bytes")
+    assert f"says that it has {rows:,}" in str(error.value)
+    assert what in str(error.value)
+
+
+def test_other_line_ends_and_tables_that_are_not_there_agree_with_mrfiles(tmp_path: Path) -> None:
+    files = {"MRFILES": [*listed(RELEASE), "MRSAT.RRF|Attributes|CUI|13|9|99|", "MRCONSO.RRF|no numbers|CUI|18|||"]}
+    read_all(write_release(tmp_path, {**RELEASE, **files}, end="\r\n"))  # larger than listed
+    names = {"MRCONSO": [*RELEASE["MRCONSO"][:-1], " " * 200], "MRFILES": listed(RELEASE)}  # enough bytes, too few rows
+    with pytest.raises(SapbertError, match=r"has 7 rows, but MRFILES.RRF says that it has 8"):
+        read_all(write_release(tmp_path / "cut", {**RELEASE, **names}))
+
+
 def test_a_folder_without_mrconso(tmp_path: Path) -> None:
     with pytest.raises(SapbertError, match="MRCONSO") as error:
         read_all(write_release(tmp_path, {"MRSTY": RELEASE["MRSTY"]}))

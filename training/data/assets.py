@@ -234,17 +234,19 @@ def umls_files(folder: Path) -> dict[str, str]:
 
     Raises:
         MissingFile: E554 if a table is missing.
+        DamagedFile: E412 if a table has fewer bytes than MRFILES says.
     """
-    found: dict[str, str] = {}
+    tables = None
     if folder.is_dir() or folder.is_file():
-        try:
-            found = Tables(folder).found
-        except SapbertError:  # without MRCONSO; E554 below says what to do
-            found = {}
+        with suppress(SapbertError):  # without MRCONSO; E554 below says what to do
+            tables = Tables(folder)
+    found = tables.found if tables else {}
     missing = [f"{table}.RRF ({what})" for table, what in UMLS_TABLES.items() if table not in found]
     if missing:
         wanted = ", ".join(f"{table}.RRF" for table in UMLS_TABLES)
         raise fail("E554", MissingFile, folder=folder, missing=", ".join(missing), wanted=wanted)
+    if tables:
+        tables.check("utf-8")  # now, not after hours of building
     for table, what in OPTIONAL_TABLES.items():
         if table not in found:
             print(f"'{folder}' has no {table}.RRF ({what}).", file=sys.stderr)
