@@ -199,7 +199,7 @@ class Errors:
     )
     E236 = "Milvus at '{uri}' was asked to {doing} and says: {why}"
     # encoder
-    E301 = "Encoder '{name}' can't be loaded: {why}. Give a Hugging Face or sentence-transformers name, or a folder that holds config.json."
+    E301 = "Encoder '{name}' can't be loaded: {why} Give a Hugging Face or sentence-transformers name, or a folder that holds config.json."
     E302 = "Encoder is not initialised: nothing is read before initialize(). Call encoder.initialize()."
     E303 = "pooling must be 'cls', 'mean' or 'auto'; got '{pooling}'."
     E304 = "Encoder '{name}' gave NaN or infinite values for {count} of {total} names. Try dtype='float32'."

@@ -24,6 +24,7 @@ from ..files import parse_json
 from ..types import Floats2d
 from .base import Progress
 from .common import SETTINGS, Kept, progress_bar, read_settings, settle_in_worker
+from .hub import folder_or_name
 
 # confection reads the annotations of an architecture at run time: no `from __future__ import annotations` in this module
 
@@ -337,7 +338,7 @@ def fast_encoder() -> str:
 def is_static(name: str) -> bool:
     """Return whether a folder or hub name is that of a static encoder: ours, or model2vec's."""
     try:
-        kind = parse_json(_find_file(name, CONFIG).read_bytes()).get("model_type")
+        kind = parse_json(_find_file(folder_or_name(name), CONFIG).read_bytes()).get("model_type")
     except Exception:  # there is no such name or file; loading it raises the error
         return False
     return kind in (KIND, MODEL2VEC)
@@ -345,6 +346,7 @@ def is_static(name: str) -> bool:
 
 def _read_files(name: str) -> dict[str, bytes]:
     """Return the files of a folder or hub name."""
+    name = folder_or_name(name)
     files = {CONFIG: _find_file(name, CONFIG).read_bytes()}
     words = WORDS if parse_json(files[CONFIG]).get("model_type") == KIND else TOKENIZER
     return {**files, **{file: _find_file(name, file).read_bytes() for file in (TABLE, words)}}

@@ -19,6 +19,7 @@ from ..files import package_file, parse_json
 from ..types import Floats2d
 from .base import Progress, weight_bytes
 from .common import SETTINGS, Kept, pool, progress_bar, read_settings, settle_in_worker
+from .hub import folder_or_name
 from .trust import asks_for_code, check_saved_folder, own_code, settings_for_name, settings_for_saved
 
 if TYPE_CHECKING:
@@ -263,7 +264,9 @@ class NameEncoder(Model[list[str], Floats2d]):
         if not name.strip() or (Path(name).exists() and not Path(name).is_dir()):
             raise fail("E301", MissingFile, name=name, why="it is not a folder.")
         try:
+            name = folder_or_name(name)
             base = _adapter_base(name)
+            base = base and folder_or_name(base)
             source = name if base is None or _has_tokenizer(name) else base
             tokenizers: Any = AutoTokenizer  # it has no types in some versions of transformers
             tokenizer = tokenizers.from_pretrained(source, **{"use_fast": True, **tokenizer_settings})
@@ -274,7 +277,7 @@ class NameEncoder(Model[list[str], Floats2d]):
         except SapbertError:
             raise
         except ImportError as error:
-            raise fail("E301", name=name, why=f"{error}") from error
+            raise fail("E301", name=name, why=f"{error}.") from error
         except Exception as error:  # transformers raises OSError, ValueError, SafetensorError, KeyError … for the same problem
             if asks_for_code(error):
                 raise (fail("E307", path=name, why="its settings name code") if saved else fail("E306", name=name)) from error

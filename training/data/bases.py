@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Optional
 
+from spacy_sapbert.encoders.hub import TIMEOUT, why_unreachable
 from spacy_sapbert.files import write_text
 
 INSTALLED = "all-MiniLM-L6-v2"
-TIMEOUT = 5.0  # seconds to wait for the hub
 WEIGHTS = ("model*.safetensors", "pytorch_model*.bin")
 FILES = ("*.json", "*.txt", "*.model", *WEIGHTS)
 
@@ -40,23 +39,16 @@ def why_not_from_hub(name: str) -> str:
 
     `HF_HUB_OFFLINE`, `HF_ENDPOINT` and `HF_HOME` have the meaning that they have in huggingface_hub. If the hub does not answer, it takes a few seconds.
     """
-    from huggingface_hub import hf_hub_url, snapshot_download
+    from huggingface_hub import snapshot_download
     from huggingface_hub.errors import LocalEntryNotFoundError
-    from huggingface_hub.utils import get_session  # type: ignore[attr-defined]
     from tqdm import tqdm
 
-    unreachable: Optional[Exception] = None
-    try:
-        get_session().head(hf_hub_url(name, "config.json"), timeout=TIMEOUT)  # the client's own retries take most of a minute
-    except (OSError, ValueError) as error:  # the hub, or an invalid name; or `HF_HUB_OFFLINE` is set: use only the cache
-        unreachable = error
+    unreachable = why_unreachable(name)  # also if `HF_HUB_OFFLINE` is set: use only the cache
     try:
         bar = tqdm if sys.stderr.isatty() else None
-        folder = Path(
-            snapshot_download(name, allow_patterns=list(FILES), etag_timeout=TIMEOUT, tqdm_class=bar, local_files_only=unreachable is not None)
-        )
+        folder = Path(snapshot_download(name, allow_patterns=list(FILES), etag_timeout=TIMEOUT, tqdm_class=bar, local_files_only=bool(unreachable)))
     except LocalEntryNotFoundError as error:  # the reason is in its cause
-        return _short(unreachable or error.__cause__ or error)
+        return unreachable or _short(error.__cause__ or error)
     except (OSError, ValueError) as error:  # not found, access refused, invalid name, full disk …
         return _short(error)
     return "" if any(path for pattern in WEIGHTS for path in folder.glob(pattern)) else "its weights are missing"
