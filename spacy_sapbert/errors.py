@@ -249,6 +249,7 @@ class Errors:
         "'{path}' has {found:,} {what}, but MRFILES.RRF says that it has {listed:,}: the table was cut short. Copy or unpack it again. If you left out "
         "rows on purpose, remove MRFILES.RRF from the copy."
     )
+    E413 = "'{path}' ends in the middle of row {line:,}, which has {found} of {width} columns: the table was cut short. Copy or unpack it again."
     # warnings
     W001 = "{bad:,} of {total:,} rows of '{path}' were malformed and left out (lines {lines}): {why}"
     W002 = "The calibration of '{path}' was fit for another {what}: probabilities are left out. Fit it again: `python -m spacy_sapbert calibrate`."
@@ -268,6 +269,14 @@ class Errors:
         "releases. Take all tables from one release, as it was downloaded or as MetamorphoSys wrote it."
     )
     W013 = "The release '{path}' has no MRSTY, so its concepts have no semantic types: filters by type find none of them. Add MRSTY.RRF of the same release."
+    W014 = (
+        "{count:,} of {total:,} concepts of {table} are not in MRCONSO (such as {example}): a table in '{path}' was cut short, or they are of different "
+        "releases. Take all tables from one release; if you left out rows of MRCONSO on purpose, ignore this."
+    )
+    W015 = (
+        "{table} in '{path}' ends at {last}, but {count:,} of {total:,} concepts of MRCONSO come after it: the table seems to be cut short. Copy or unpack "
+        "it again; if you left out rows on purpose, ignore this."
+    )
     W020 = "The service listens on {host}, where other machines may reach it, and requires no API key. Set {env}, or leave --host out."
     W003 = "No setting of the index reaches an Acc@1 within {points:.1f} points of exact search; the best one found is used (Acc@1 {acc:.4f}, exact {exact:.4f})."
 

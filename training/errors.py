@@ -75,8 +75,8 @@ class Errors:
     E553 = "'{name}' is neither an asset nor a folder of assets. Known: {known}."
     E554 = (
         "The UMLS release in '{folder}' is not complete: {missing} missing. UMLS is free but needs a licence: ask for the UMLS Metathesaurus licence of the U.S. "
-        "National Library of Medicine (https://www.nlm.nih.gov/research/umls/), download a release, and put {wanted} (plain or .gz) into "
-        "'{folder}', or give their folder: `python -m spacy project run umls . --vars.umls FOLDER`."
+        "National Library of Medicine (https://www.nlm.nih.gov/research/umls/), download a release, and put its tables (at least {wanted}, plain or "
+        ".gz) into '{folder}', or give their folder: `python -m spacy project run umls . --vars.umls FOLDER`."
     )
     E555 = "'{file}' from {source} {why}."
     # corpora

@@ -30,6 +30,9 @@ _RELATIONS = ("|PAR|", "|CHD|", "tradename")
 _TRADE_NAMES = ("has_tradename", "tradename_of")
 _NO_RELATION = frozenset({"isa", "inverse_isa"})  # the hierarchy, which is read from REL
 _ATOM = itemgetter(0)
+ALL_CUIS = 10_000_000  # C0000000 to C9999999
+MANY_ROWS = 1000  # in a table with fewer rows, the last concept says little about where the table ends
+LONG_BEFORE = 0.1  # share of the concepts of MRCONSO that may come after the last one of another table
 Ranks = dict[tuple[str, str], int]
 
 
@@ -61,6 +64,7 @@ def read_rrf(
     merged into CUI2.
 
     Warns W012 if concepts of MRCONSO are not in MRSTY: then the tables are from different releases. Warns W013 if a folder or zip has no MRSTY.
+    Warns W014 if concepts of MRSTY, MRDEF or MRREL are not in MRCONSO, and W015 if MRDEF or MRREL ends long before MRCONSO.
 
     Args:
         path: the folder or file.
@@ -93,9 +97,10 @@ def read_rrf(
     vocabularies = list(rows("MRSAB"))
     stats.versions = {row[3]: row[6] for row in vocabularies if row[21] == "Y" and row[6]}
     stats.version = stats.versions.get("MTH")
-    named = bytearray(10_000_000)  # one byte for each possible CUI: a set of 4M strings would take 400 MB
+    named = bytearray(ALL_CUIS)  # one byte for each possible CUI: a set of 4M strings would take 400 MB
+    whole = _Whole(path, stats.max_bad_share)
     wanted = _Wanted(languages, sources, term_types, suppressed)
-    for concept in _names(rows("MRCONSO"), wanted, _ranks(rows("MRRANK"))):
+    for concept in _names(whole.first(rows("MRCONSO")), wanted, _ranks(rows("MRRANK"))):
         named[int(concept.concept_id[1:])] = 1
         yield concept
 
@@ -105,7 +110,7 @@ def read_rrf(
     if "MRSTY" not in tables and (tables.archive or path.is_dir()):
         warn("W013", path=path)
     untyped = named.copy() if "MRSTY" in tables else bytearray()
-    for cui, group in groupby(rows("MRSTY"), key=_ATOM):
+    for cui, group in groupby(whole.other("MRSTY", rows("MRSTY")), key=_ATOM):
         if not skip(cui):
             yield Concept(cui, "UMLS", types=list(dict.fromkeys(row[1] for row in group)))
         if untyped:
@@ -114,16 +119,54 @@ def read_rrf(
         warn("W012", count=count, total=named.count(1), path=path, example=f"C{untyped.find(1):07}")
     # MRDEF has no column with the language; the definitions of MSHSPA and MSHCZE have that of their vocabulary
     foreign = set() if wanted.languages is None else {row[3] for row in vocabularies if row[19] and row[19].upper() not in wanted.languages}
-    for row in rows("MRDEF"):
+    for row in whole.other("MRDEF", rows("MRDEF")):
         if row[4] not in foreign and wanted.source(row[4]) and (suppressed or row[6] not in _SUPPRESSED) and not skip(row[0]):
             yield Concept(row[0], row[4], definition=row[5].strip())
     if hierarchy:
         kept = None if relations is None else frozenset((*_TRADE_NAMES, *relations))
         must_hold = () if relations is None else (*_RELATIONS, *(f"|{rela}|" for rela in relations))
-        yield from (concept for concept in _relations(rows("MRREL", must_hold), wanted, kept) if not skip(concept.concept_id))
+        yield from (concept for concept in _relations(whole.other("MRREL", rows("MRREL", must_hold)), wanted, kept) if not skip(concept.concept_id))
     for row in rows("MRCUI"):
         if row[2] == "SY" and row[6] == "Y" and is_cui(row[5]) and row[5] != row[0] and not skip(row[5]):
             yield Concept(row[5], "UMLS", retired=[row[0]])
+
+
+class _Whole:
+    """Compares the concepts of other tables with those of MRCONSO, in a release where all are sorted by CUI.
+
+    Args:
+        path: The release, for warnings.
+        most: The share of concepts that may differ.
+    """
+
+    def __init__(self, path: Path, most: float) -> None:
+        self.path, self.most, self.all, self.total = path, most, bytearray(ALL_CUIS), 0
+
+    def first(self, rows: Iterator[list[str]]) -> Iterator[list[str]]:
+        """Yield the rows of MRCONSO, and keep which concepts it has: all, also those that the caller does not want."""
+        before = ""
+        for row in rows:
+            if row[0] != before:
+                before = row[0]
+                self.all[int(before[1:])] = 1
+            yield row
+        self.total = self.all.count(1)
+
+    def other(self, table: str, rows: Iterator[list[str]]) -> Iterator[list[str]]:
+        """Yield the rows of another table, and warn W014 or W015 at its end."""
+        before, last, count, found, unknown, example = "", 0, 0, 0, 0, ""
+        for row in rows:
+            count += 1
+            if row[0] != before:
+                before, found = row[0], found + 1
+                last = max(last, int(before[1:]))
+                if not self.all[int(before[1:])]:
+                    unknown, example = unknown + 1, example or before
+            yield row
+        if unknown > max(FEW_ROWS, self.most * found):
+            warn("W014", count=unknown, total=found, table=table, example=example, path=self.path)
+        elif count > MANY_ROWS and (after := self.all.count(1, last + 1)) > LONG_BEFORE * self.total:
+            warn("W015", table=table, path=self.path, last=f"C{last:07}", count=after, total=self.total)
 
 
 class _Wanted:

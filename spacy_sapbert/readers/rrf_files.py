@@ -115,10 +115,10 @@ class Tables:
                 slow.
 
         Raises:
-            SapbertError: E402, MRCONSO is empty; E404 and E405; E412, there are fewer rows than MRFILES says.
+            SapbertError: E402, MRCONSO is empty; E404 and E405; E412, there are fewer rows than MRFILES says; E413, the last row is not whole.
         """
         width, cuis = COLUMNS[table]
-        number, blank = 0, 0
+        number, blank, line = 0, 0, ""
         whole, checked = CUI_PATTERN.fullmatch, ["|"] * width  # rows of one concept follow each other: its CUI is checked once
         for number, line in self.text(table, encoding):
             if number > _CHECKED and must_hold and not any(map(line.__contains__, must_hold)):
@@ -145,6 +145,8 @@ class Tables:
         if table == "MRCONSO" and not stats.rows:  # other tables may be empty in a release that was cut down
             raise fail("E402", DamagedFile, path=self.found[table], expected="MRCONSO.RRF", why="it is empty")
         stats.finish()
+        if line.strip() and (columns := len(line.removesuffix("|").split("|"))) < width:
+            raise fail("E413", DamagedFile, path=self.found[table], line=number, found=columns, width=width)
         if stats.rows < (listed := self.listed.get(table, 0)):
             raise fail("E412", DamagedFile, path=self.found[table], found=stats.rows, listed=listed, what="rows")
 

@@ -124,7 +124,7 @@ def test_a_bad_small_table_is_not_hidden_by_a_large_good_one(tmp_path: Path) -> 
 def test_tables_of_different_releases_are_told(tmp_path: Path) -> None:
     """In a release, every concept has a semantic type; here, thirty of a thousand have none."""
     atoms = [atom(f"C90{i:05}", f"toy {i}") for i in range(1000)]
-    types = [f"C90{i:05}|T184|A2.2.2|Sign or Symptom|AT{i}||" for i in range(30, 1200)]
+    types = [f"C90{i:05}|T184|A2.2.2|Sign or Symptom|AT{i}||" for i in range(30, 1000)]
     with pytest.warns(UserWarning, match=r"\[W012\] 30 of 1,000 concepts .*such as C9000000.*different releases"):
         read_all(write_release(tmp_path, {"MRCONSO": atoms, "MRSTY": types}))
     with warnings.catch_warnings():
@@ -167,6 +167,49 @@ def test_other_line_ends_and_tables_that_are_not_there_agree_with_mrfiles(tmp_pa
     names = {"MRCONSO": [*RELEASE["MRCONSO"][:-1], " " * 200], "MRFILES": listed(RELEASE)}  # enough bytes, too few rows
     with pytest.raises(SapbertError, match=r"has 7 rows, but MRFILES.RRF says that it has 8"):
         read_all(write_release(tmp_path / "cut", {**RELEASE, **names}))
+
+
+@pytest.mark.filterwarnings("ignore:.*W001")
+@pytest.mark.parametrize("form", ["dir", "gz", "zip"])
+@pytest.mark.parametrize("table", ["MRCONSO", "MRSTY", "MRREL"])
+def test_a_table_that_was_cut_within_a_row(tmp_path: Path, form: str, table: str) -> None:
+    """Without MRFILES, the last row shows it; also where rows are skipped unread."""
+    rows = RELEASE[table]
+    path = write_release(tmp_path, {**RELEASE, table: [*rows * 200, rows[-1][: len(rows[-1]) // 2]]}, form)
+    with pytest.raises(SapbertError, match=rf"{table}.*ends in the middle of row {len(rows) * 200 + 1:,}") as error:
+        read_all(path)
+    assert error_code(error) == "E413"
+
+
+def large(concepts: int) -> dict[str, list[str]]:
+    """Return a release of so many concepts, each with a name, a type, a definition and a parent."""
+    cuis = [f"C90{i:05}" for i in range(concepts)]
+    return {
+        "MRCONSO": [atom(cui, f"toy {cui}") for cui in cuis],
+        "MRSTY": [f"{cui}|T184|A2.2.2|Sign or Symptom|AT{cui}||" for cui in cuis],
+        "MRDEF": [f"{cui}|A1|AT1||MSH|A toy.|N||" for cui in cuis],
+        "MRREL": [relation(cui, "PAR", cuis[0]) for cui in cuis],
+    }
+
+
+def test_tables_that_end_early_are_told(tmp_path: Path) -> None:
+    whole = large(2000)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read_all(write_release(tmp_path / "whole", whole))
+        read_all(write_release(tmp_path / "few", {**whole, "MRDEF": whole["MRDEF"][:900]}))  # too few rows to tell
+        read_all(write_release(tmp_path / "late", {**whole, "MRREL": whole["MRREL"][:1800]}))  # exactly 10% come after its last concept
+    with pytest.warns(UserWarning, match=r"\[W014\] 1,000 of 2,000 concepts of MRSTY are not in MRCONSO \(such as C9001000\)"):
+        read_all(write_release(tmp_path / "names", {**whole, "MRCONSO": whole["MRCONSO"][:1000]}))
+    for table in ("MRDEF", "MRREL"):
+        with pytest.warns(UserWarning, match=rf"\[W015\] {table} in '.*' ends at C9001499, but 500 of 2,000 concepts of MRCONSO come after it"):
+            read_all(write_release(tmp_path / table, {**whole, table: whole[table][:1500]}))
+
+
+def test_definitions_of_a_newer_release_are_told(tmp_path: Path) -> None:
+    old, new = large(1000), large(1011)
+    with pytest.warns(UserWarning, match=r"\[W014\] 11 of 1,011 concepts of MRDEF are not in MRCONSO \(such as C9001000\).*of different releases"):
+        read_all(write_release(tmp_path, {**old, "MRDEF": new["MRDEF"]}), languages=("SPA",))  # whatever names are wanted
 
 
 def test_a_folder_without_mrconso(tmp_path: Path) -> None:

@@ -46,6 +46,7 @@ OPTIONAL_TABLES = {
     "MRRANK": "which name of a concept is the preferred one; without it, term types decide",
     "MRSAB": "the versions and languages of the vocabularies",
     "MRCUI": "retired CUIs",
+    "MRFILES": "the sizes of the tables, which show whether one was cut short",
 }
 TIMEOUT = 30.0  # seconds without any data after which a download fails
 _GZIP = b"\x1f\x8b"

@@ -247,7 +247,7 @@ def test_umls_release(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Non
     capsys.readouterr()
     assert [Path(path).name for path in umls_files(tmp_path)] == ["MRCONSO.RRF", "MRCUI.RRF", "MRDEF.RRF", "MRREL.RRF", "MRSTY.RRF.gz"]
     told = capsys.readouterr().err.splitlines()  # the files that may be missing
-    assert [line.split()[3] for line in told] == ["MRRANK.RRF", "MRSAB.RRF"]
+    assert [line.split()[3] for line in told] == ["MRRANK.RRF", "MRSAB.RRF", "MRFILES.RRF"]
     (tmp_path / "META" / "MRFILES.RRF").write_bytes(b"MRREL.RRF|Relationships|CUI1|16|9|999|\n")
     with pytest.raises(DamagedFile, match=r"E412.*MRREL\.RRF' has 3 bytes, but MRFILES\.RRF says that it has 999"):
         umls_files(tmp_path)
