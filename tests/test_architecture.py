@@ -27,7 +27,7 @@ ORDER = {
     "training": [
         *("__init__", "errors", "devices", "registry", "made", "paths", "recipe"),
         *("corpora", "data", "loop", "tasks", "senses", "mentions"),
-        *("evaluation", "fit", "soup", "compress", "phases", "train", "plan", "finetune"),
+        *("evaluation", "fit", "soup", "compress", "phases", "train", "plan", "finetune", "preflight"),
         *("compare", "report", "vocabulary", "commands", "cli", "__main__"),
     ],
 }

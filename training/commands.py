@@ -1,4 +1,4 @@
-"""The commands `train`, `plan`, `finetune`, `soup`, `compress` and `compare` of `python -m training`."""
+"""The commands `check`, `train`, `plan`, `finetune`, `soup`, `compress` and `compare` of `python -m training`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,33 @@ from typing import Annotated, Any
 import typer
 
 REPORTED = ("steps", "names_per_second", "peak_memory_mb", "before", "after")  # what `train` prints of its report
+
+
+def check(
+    recipe: Annotated[Path, typer.Argument(help="Recipe, a .cfg of training/configs.")],
+    base: Annotated[str, typer.Option(help="Base to train from, a folder or name, or @FILE with the name; empty: the installed one.")] = "",
+    gpu_id: Annotated[int, typer.Option(help="The GPU that trains and measures; -1: the CPU.")] = -1,
+    gpu_ids: Annotated[str, typer.Option(help="GPUs that encode the names of the index: 0,1; empty: all; -1: none.")] = "",
+    engine: Annotated[str, typer.Option(help="Engine of the index: default, auto, or a registered engine.")] = "default",
+    benchmarks: Annotated[str, typer.Option(help="Benchmarks to measure, separated by commas.")] = "dev",
+    calibrate_on: Annotated[str, typer.Option(help="Parts of corpora that the calibration is fitted on; empty: no calibration.")] = "",
+    calibrate_test: Annotated[str, typer.Option(help="Parts of corpora that the calibration is measured on.")] = "",
+    texts: Annotated[str, typer.Option(help="Corpora that the whole pipeline is measured on; empty: none.")] = "",
+) -> None:
+    """Check the settings of a workflow before its first step: recipe, base, GPUs, engine, corpora. No data is read."""
+    from .preflight import preflight
+
+    preflight(
+        recipe,
+        base=base,
+        gpu_id=gpu_id,
+        encode_on=gpu_ids,
+        engine=engine,
+        benchmarks=benchmarks,
+        calibrate_on=calibrate_on,
+        calibrate_test=calibrate_test,
+        texts=texts,
+    )
 
 
 def train(

@@ -228,11 +228,39 @@ def read_part(reader: BenchmarkReader, name: str) -> Corpus:
     Raises:
         SapbertError: E540 (not known), E542 (a file is missing).
     """
+    check_part(name)
+    corpus, _, part = name.partition("-")
+    return reader.corpus(corpus, part)
+
+
+def check_part(name: str) -> None:
+    """Check that the name of a part of a corpus is known.
+
+    Raises:
+        SapbertError: E540.
+    """
     corpus, _, part = name.partition("-")
     if corpus not in CORPORA or part not in CORPORA[corpus].files:
         known = ", ".join(f"{name}-{part}" for name, source in CORPORA.items() for part in source.files)
         raise fail("E540", name=name, known=known, groups="none here")
-    return reader.corpus(corpus, part)
+
+
+def check_parts(fit: Sequence[str], test: Sequence[str]) -> None:
+    """Check the names of the parts of corpora for a calibration.
+
+    Args:
+        fit: Parts to fit on.
+        test: Parts to measure on.
+
+    Raises:
+        SapbertError: E519 (a part is in both), E540 (not known), E548 (nothing to measure on).
+    """
+    for part in set(fit) & set(test):
+        raise fail("E519", part=part)
+    if not test:
+        raise fail("E548", setting="--test", value="", why="a calibration is measured on data on which it was not fitted; give a part")
+    for name in (*fit, *test):
+        check_part(name)
 
 
 def calibrate_linker(
@@ -253,10 +281,7 @@ def calibrate_linker(
     Raises:
         SapbertError: E519 (a part is in both), E012 (too little to fit on), E540, E542, E548.
     """
-    for part in set(fit) & set(test):
-        raise fail("E519", part=part)
-    if not test:
-        raise fail("E548", setting="--test", value="", why="a calibration is measured on data on which it was not fitted; give a part")
+    check_parts(fit, test)
     nlp = spacy.blank("en")
     linker: Any = nlp.add_pipe("sapbert_linker", config={"linker_name": linker_name, "spans_key": GOLD})
     use_gpu(linker, gpu_id)

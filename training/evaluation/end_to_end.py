@@ -256,12 +256,21 @@ def read_benchmark(name: str, data: Path) -> Corpus:
     Raises:
         SapbertError: E540 (not known), E401 (no such file), and those of the reader.
     """
-    if name not in BENCHMARKS:
-        raise fail("E540", name=name, known=", ".join(BENCHMARKS), groups="none here")
+    check_benchmark(name)
     benchmark = BENCHMARKS[name]
     if benchmark.layout == GOLD_NOTES:
         return read_gold_notes(GOLD)[0]
     return read_corpus(data / benchmark.file, benchmark.layout, kinds=None if benchmark.kinds is None else tuple(benchmark.kinds))
+
+
+def check_benchmark(name: str) -> None:
+    """Check that the name of a benchmark is known.
+
+    Raises:
+        SapbertError: E540.
+    """
+    if name not in BENCHMARKS:
+        raise fail("E540", name=name, known=", ".join(BENCHMARKS), groups="none here")
 
 
 def table(found: dict[str, Any]) -> str:
