@@ -99,7 +99,7 @@ class Errors:
     E019 = "No room left to write '{path}' ({error}). Finished partitions are kept: free some space, and run the same command again."
     E020 = "No Ray cluster answers at '{address}' ({error}). Give the address of a running cluster, or leave --ray-address out to start one on this machine."
     E021 = "A worker died {times} times while it loaded the pipeline ({why}). Use fewer --workers: each of them loads the whole pipeline."
-    E022 = "Concept '{id}' is not in the knowledge base, so no name can be added to it. linker.add_concept('{id}', names) adds it as a new concept."
+    E022 = "No name can be added to concept '{id}': {why}. linker.add_concept('{id}', names) adds it as a new concept."
     E023 = "The linker's additions can't be read from '{path}': {why}. Delete that file, and add the names again."
     E024 = "{name!r} can't be a name: it must be a text with a letter or a digit, of at most {most} characters."
     E025 = "Concept '{id}' is already in the knowledge base ({name}). linker.add_alias('{id}', name) adds a name to it."

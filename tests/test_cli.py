@@ -330,6 +330,14 @@ def test_lookup_shows_the_concepts_of_ids_and_codes(tiny_linker: Path) -> None:
     assert rows[2][0] == "1.000"  # "fever" was looked up as a mention
 
 
+def test_lookup_of_a_code_that_no_concept_has_says_so(tiny_linker: Path) -> None:
+    done = run("lookup", "FOO:123", "C9999999", "fever", "--linker-name", tiny_linker, "--k", "1")
+    said = [line for line in done.stderr.splitlines() if "looks like an id" in line]
+    assert len(said) == 2
+    assert said[0].startswith("'FOO:123' looks like an id, but the knowledge base has no code of FOO. It has codes of ")
+    assert said[1] == "'C9999999' looks like an id, but no concept has the code 'C9999999' of UMLS. It is looked up as a mention."
+
+
 def test_a_tampered_linker(tiny_linker: Path, tmp_path: Path):
     import shutil
 

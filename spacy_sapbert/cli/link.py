@@ -97,6 +97,8 @@ def lookup(
     from rich.table import Table
     from rich.text import Text
 
+    from ..kb.curies import looks_like_id
+
     linker: Any = spacy.blank("en").add_pipe("sapbert_linker", config={"linker_name": linker_name, "encoder": encoder})
     console = Console()
     for name, candidates in zip(names, linker.candidate_generator(names, max(30, k))):
@@ -106,6 +108,8 @@ def lookup(
             entity = linker.kb.entity(row)
             table.add_row("id", Text(entity.concept_id), Text(entity.canonical_name), Text(name))
         is_name = bool(linker.kb.find([linker.search.normal(name)]))  # an id may also be a word
+        if not (is_name or identified) and looks_like_id(name):
+            typer.echo(f"'{name}' looks like an id, but {linker.kb.why_unknown(name)}. It is looked up as a mention.", err=True)
         for candidate in candidates[:k] if is_name or not identified else ():
             entity = linker.kb[candidate.concept_id]
             table.add_row(f"{candidate.similarities[0]:.3f}", Text(candidate.concept_id), Text(entity.canonical_name), Text(candidate.aliases[0]))

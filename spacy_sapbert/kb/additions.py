@@ -275,7 +275,7 @@ def _row(concept_id: str, row_of: Callable[[str], int]) -> int:
     try:
         return row_of(concept_id)
     except KeyError as error:
-        raise fail("E022", id=concept_id) from error
+        raise fail("E022", id=concept_id, why=str(error.args[0]).removeprefix(f"{concept_id}: ")) from error
 
 
 def to_tsv(additions: Additions, names_of: Callable[[str], list[Name]], path: Path) -> int:

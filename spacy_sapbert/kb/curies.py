@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -77,6 +77,8 @@ MTH MTH yes
 """
 _UMLS = frozenset({"UMLS", "UMLS_CUI", "CUI"})
 _RELEASE = re.compile(r"_?(?:19|20)\d\d(?:_\d\d_\d\d|A[A-D])?$")  # NCI2004_11_17, ICD9CM_2006, SNOMEDCT_US_2018_03_01
+_PREFIX = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*")
+_LOCAL = re.compile(r"(?=\S*\d)[A-Za-z0-9_.:-]+")
 _IRI = re.compile(r"https?://[^\s]*[/#]([A-Za-z][A-Za-z0-9.]*)_([A-Za-z0-9-]+)$")
 
 
@@ -164,6 +166,27 @@ def vocabulary_of(curie: str, default: str = "LOCAL") -> str:
     prefix, _ = split(curie)
     vocabulary = known(prefix)
     return vocabulary.name if vocabulary else prefix or default
+
+
+def looks_like_id(text: str) -> bool:
+    """Return whether a text has the form of an identifier: a CUI, an IRI, or PREFIX:CODE with a digit in the code and no blanks."""
+    prefix, local = split(text)
+    return cui(text) is not None or bool(prefix and _PREFIX.fullmatch(prefix) and _LOCAL.fullmatch(local))
+
+
+def why_unknown(curie: str, vocabularies: Sequence[str]) -> str:
+    """Say why no concept has an identifier.
+
+    Args:
+        curie: The identifier.
+        vocabularies: The vocabularies of the knowledge base, the largest first.
+    """
+    found = vocabulary_of(curie, "")
+    if not found:
+        return f"no concept has the id '{curie}'"
+    if found in vocabularies or found == "UMLS":
+        return f"no concept has the code '{curie}' of {found}"
+    return f"the knowledge base has no code of {found}. It has codes of {', '.join(vocabularies[:12])}"
 
 
 def vocabularies_in_words(ids: Iterable[str]) -> str:

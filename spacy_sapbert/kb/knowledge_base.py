@@ -364,8 +364,12 @@ class KnowledgeBase:
         """
         rows = self.rows_of(concept_id)
         if not rows:
-            raise KeyError(concept_id)
+            raise KeyError(f"{concept_id}: {self.why_unknown(concept_id)}")
         return rows[0]
+
+    def why_unknown(self, concept_id: str) -> str:
+        """Say why no concept has an identifier or code: the vocabulary, or only this code, is not in the knowledge base."""
+        return curies.why_unknown(str(concept_id), self.vocabularies_by_size)
 
     def rows_of(self, concept_id: str) -> list[int]:
         """Return the rows of all concepts that an identifier or code leads to, best first; none if it is not known.

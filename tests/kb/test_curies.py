@@ -48,3 +48,25 @@ def test_only_umls_has_cuis() -> None:
 def test_canonical_is_stable(text: str) -> None:
     once = curies.canonical(text)
     assert curies.canonical(once) == once
+
+
+@pytest.mark.parametrize(
+    "text", ["MESH:D003924", "foo:123", "ICD10CM:E11.9", "C9000001", "UMLS:C9000001", "http://purl.obolibrary.org/obo/HP_0001250"]
+)
+def test_what_looks_like_an_id(text: str) -> None:
+    assert curies.looks_like_id(text)
+
+
+@pytest.mark.parametrize(
+    "text", ["cough", "Dx: type 2 diabetes", "Dx:diabetes", "t(9;22)", "1:500", "BP: 120/80", "http://example.org/notes", "C900"]
+)
+def test_what_does_not(text: str) -> None:
+    assert not curies.looks_like_id(text)
+
+
+def test_why_no_concept_has_an_id() -> None:
+    has = ["UMLS", "MSH", "HPO"]
+    assert curies.why_unknown("mesh:D9", has) == "no concept has the code 'mesh:D9' of MSH"
+    assert curies.why_unknown("C9999999", has) == "no concept has the code 'C9999999' of UMLS"
+    assert curies.why_unknown("FOO:1", has) == "the knowledge base has no code of FOO. It has codes of UMLS, MSH, HPO"
+    assert curies.why_unknown("knee", has) == "no concept has the id 'knee'"
