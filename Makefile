@@ -11,7 +11,7 @@ CODE := $(wildcard spacy_sapbert training tests benchmarks docs setup.py)
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.cache/pycache
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-ci test-all lint format docs docs-pages bench clean install
+.PHONY: help run test test-ci test-all test-milvus lint format docs docs-pages bench clean install
 
 help:
 	@echo "make run     link the example notes: a table here, JSON Lines and an HTML page in artifacts/demo"
@@ -34,6 +34,11 @@ test-ci: $(STAMP)
 # all tests, also those that read the corpora in $SPACY_SAPBERT_DATA
 test-all: $(STAMP)
 	$(PY) -m pytest $(PARALLEL)
+
+# the engine for Milvus on a real server of Milvus; PyPI has one for Linux on x86-64
+test-milvus: $(STAMP)
+	$(PY) -m pip install --no-deps milvus==2.3.5
+	SPACY_SAPBERT_MILVUS=required $(PY) -m pytest tests/indexes -k standalone
 
 lint: $(STAMP)
 	$(PY) -m ruff check $(CODE)
