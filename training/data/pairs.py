@@ -3,7 +3,7 @@
 SapBERT trains on all pairs of names of one concept: lower-cased, without duplicates, at most 50 pairs of a concept, drawn at random
 (Liu et al., NAACL 2021, section 2 and appendix). Two rules are added here. Concepts that are probably the same have one label
 (`training.data.labels`). A name of several labels is in no pair, unless a setting says so. Names of several languages may be used, because a
-concept's names in any language are its synonyms (Liu et al., ACL 2021, section 2.2: name sets en, en+LANG, all).
+concept's names in any language are its synonyms (Liu et al., ACL 2021: name sets en, en+LANG, all).
 
 A folder of pairs holds pairs.parquet (anchor, positive, label), queries.parquet (query, split, label), labels.npy (the label of each
 concept row) and a manifest.

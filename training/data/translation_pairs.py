@@ -1,7 +1,7 @@
 """Make pairs of names in several languages, and pairs of translations of the general domain.
 
 Both are folders of pairs (`training.data.pairs`). The first kind leaves out held-out translations (Liu et al., ACL 2021). The second
-kind is for a second training after one on medical names (same paper, section 2.2: `muse`, `wt`).
+kind is for a second training after one on medical names (same paper: `muse`, `wt`).
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def build_general_pairs(
         SapbertError: E605 (no pair), E502 (`queries_of` is not a folder of pairs), E607 (it is of another knowledge base).
 
     Source:
-        Liu et al., ACL 2021, section 2.2.
+        Liu et al., ACL 2021 (general-domain translations).
     """
     if queries_of is not None and (made_of := check_folder(queries_of)["kb"]) != kb.fingerprint:
         raise fail("E607", folder=queries_of, kb=kb.path, found=str(made_of)[:12], expected=kb.fingerprint[:12])

@@ -150,7 +150,7 @@ def lora(rank: int = 0, share: float = 0.0, alpha: float = 2.0, dropout: float =
         SapbertError: E511.
 
     Source:
-        Hu et al. 2021. SapBERT's section 3.2 trains bottleneck adapters (Pfeiffer et al., EMNLP 2020) with 13% and 1% of the parameters. Here LoRA
+        Hu et al. 2021. SapBERT (Liu et al., NAACL 2021) trains bottleneck adapters (Pfeiffer et al., EMNLP 2020) with 13% and 1% of the parameters. Here LoRA
         has these sizes. It is merged into the weights, so the encoder is saved and read like any other and is as fast.
     """
     if (rank > 0) == (share > 0):
