@@ -25,7 +25,7 @@ ORDER = {
         *("render", "exports", "review", "corpus", "service", "cli", "__init__", "__main__"),
     ],
     "training": [
-        *("__init__", "errors", "devices", "registry", "made", "paths", "recipe"),
+        *("__init__", "errors", "devices", "launcher", "registry", "made", "paths", "recipe"),
         *("corpora", "data", "loop", "tasks", "senses", "mentions"),
         *("evaluation", "fit", "soup", "compress", "phases", "train", "plan", "finetune", "preflight"),
         *("compare", "report", "vocabulary", "commands", "cli", "__main__"),

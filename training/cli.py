@@ -16,6 +16,7 @@ from spacy_sapbert.errors import SapbertError
 from . import commands
 from .data import commands as data
 from .evaluation import commands as evaluation
+from .launcher import hand_over
 from .loop import commands as loop
 from .mentions import commands as mentions
 from .report import commands as report
@@ -39,7 +40,8 @@ def guarded(command: Callable[..., Any]) -> Callable[..., Any]:
         try:
             command(*arguments, **options)
         except SapbertError as error:
-            typer.echo(error, err=True)
+            if not hand_over(error):
+                typer.echo(error, err=True)
             raise typer.Exit(1) from None
 
     return run

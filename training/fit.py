@@ -191,6 +191,18 @@ def fit(config: Config) -> dict[str, Any]:
     return report
 
 
+def check(config: Config) -> None:
+    """Check what a training needs before it starts: its device, its data as far as `Task.extent` reads them, and its base.
+
+    Raises:
+        SapbertError: E511, E512, E513, and those of the task.
+    """
+    recipe = resolve(config)
+    devices.use(recipe.training.gpu_id)
+    recipe.task.extent(recipe)
+    open_encoder(recipe)
+
+
 def open_encoder(recipe: Recipe) -> SentenceTransformer:
     """Open the base of a recipe, freeze the weights that do not learn, and add adapters.
 

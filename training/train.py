@@ -5,9 +5,8 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import sys
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from click import NoSuchOption
 from spacy.cli._util import parse_config_overrides
@@ -15,7 +14,8 @@ from spacy.util import ENV_VARS
 
 from . import phases
 from .errors import fail
-from .fit import LAUNCHED, fit, load, read_recipe, resolve
+from .fit import LAUNCHED, check, fit, load, read_recipe, resolve
+from .launcher import start
 from .paths import named
 
 
@@ -39,7 +39,8 @@ def train(path: Path, arguments: list[str]) -> dict[str, Any]:
     given = resolve(config).training
     processes = given.processes if given.gpu_id < 0 else 1  # with GPUs, torchrun starts one process for each GPU
     if processes > 1 and LAUNCHED not in os.environ:
-        _launch(processes, [str(path), *arguments])
+        check(config)  # once, before each process says the same
+        start(processes, [str(path), *arguments])
     return fit(config)
 
 
@@ -59,23 +60,3 @@ def overridden(path: Path, arguments: list[str]) -> dict[str, Any]:
     if isinstance(base := found.get("paths.base"), str):
         found["paths.base"] = named(base)
     return found
-
-
-def _launch(processes: int, arguments: list[str]) -> NoReturn:
-    """Run this command again in several processes, which torch's launcher starts.
-
-    The launcher replaces this process, so a signal that ends this process ends the launcher.
-    """
-    command = [
-        sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--standalone",
-        "--nproc_per_node",
-        str(processes),
-        "-m",
-        "training",
-        "train",
-        *arguments,
-    ]
-    os.execve(sys.executable, command, {"OMP_NUM_THREADS": str(max(1, (os.cpu_count() or 1) // processes)), **os.environ})

@@ -30,6 +30,7 @@ from training.train import overridden
 pytestmark = pytest.mark.usefixtures("one_thread")
 ROOT = Path(__file__).parents[2]
 SAP = ROOT / "training" / "configs" / "sap.cfg"
+SMALL = ROOT / "training" / "configs" / "sap_small.cfg"  # the default recipe, with two processes
 NAMES = ["fever", "ventricular septal defect", "low muscle tone", "a"]
 
 
@@ -429,6 +430,58 @@ def test_bad_input_names_what_is_wrong(
     with pytest.raises(SapbertError, match=named) as error:
         run({**settings, **changed})
     assert error.value.code == code
+
+
+def small_words(settings: Dict[str, Any]) -> List[str]:
+    """Return the arguments to train the tiny base with the default recipe."""
+    given = {**settings, "encoder.frozen_layers": 1, "training.eval_names": 50}
+    return ["train", str(SMALL), *(word for key, value in given.items() for word in (f"--{key}", str(value)))]
+
+
+@pytest.mark.parametrize(
+    ("changed", "error"),
+    [
+        ({"paths.pairs": "nowhere"}, "[E502] 'nowhere' is not a folder of pairs: there is no such folder."),
+        ({"paths.kb": "nowhere"}, "[E101] No knowledge base at 'nowhere': there is no such folder."),
+        ({"paths.base": "nobody/no-such-model"}, "[E512] Base encoder 'nobody/no-such-model' can't be loaded: "),
+        ({"encoder.frozen_layers": 9}, "[E511] Setting 'encoder.frozen_layers' is 9: the base has 2 layers."),
+        pytest.param(
+            {"training.gpu_id": 0},
+            "[E513] GPU 0 was requested, but PyTorch finds none",
+            marks=pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU"),
+        ),
+    ],
+)
+def test_the_default_recipe_is_checked_before_its_processes_start(
+    settings: Dict[str, Any], changed: Dict[str, Any], error: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def launched(*_: Any) -> None:
+        raise AssertionError
+
+    assert resolve(read_recipe(SMALL)).training.processes == 2
+    monkeypatch.setattr(os, "execve", launched)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    ended = command(*small_words(settings), *(word for key, value in changed.items() for word in (f"--{key}", str(value))))
+    assert ended.exit_code == 1
+    assert ended.stderr.startswith(error)
+    assert ended.stderr.count("\n") == 1
+
+
+@pytest.mark.e2e
+def test_an_error_of_both_processes_is_shown_once(settings: Dict[str, Any], tmp_path: Path) -> None:
+    """The checkpoints are of other settings, which only the processes of the training see."""
+    checkpoint = tmp_path / "encoder.checkpoints" / "checkpoint-2"
+    checkpoint.mkdir(parents=True)
+    (checkpoint / "trainer_state.json").write_text("{}")
+    (checkpoint.parent / fit.SETTINGS).write_text('{"training.epochs": 9}')
+    found = subprocess.run(
+        [sys.executable, "-m", "training", *small_words(settings)], cwd=ROOT, env=environment(), capture_output=True, text=True, timeout=900
+    )
+    assert found.returncode == 1
+    assert found.stderr.startswith(f"[E514] '{checkpoint.parent}' holds checkpoints of a training with other settings (")
+    assert "training.epochs: 9 -> 0.5" in found.stderr
+    assert found.stderr.count("\n") == 1
+    assert found.stdout == ""
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")

@@ -266,7 +266,8 @@ def check_folder(folder: str | Path) -> dict[str, Any]:
     try:
         return read_manifest(folder, KIND, VERSION, missing="E101", damaged="E102")
     except SapbertError as error:
-        raise fail("E502", type(error), path=folder, why=str(error).split("] ", 1)[-1].rstrip(".")) from error
+        why = str(error).split("] ", 1)[-1].removeprefix(f"No knowledge base at '{folder}': ").rstrip(".")
+        raise fail("E502", type(error), path=folder, why=why) from error
 
 
 def mapped_pairs(folder: str | Path, fingerprint: str) -> pa.Table:

@@ -65,7 +65,7 @@ class SelfAlignmentTask(Task):
 
     def extent(self, recipe: Recipe) -> tuple[int, int, int]:
         """Return the number of pairs according to their manifest, the pairs of a batch, and 2; see `Task.extent`."""
-        return int(pairs_module.check_folder(recipe.paths.pairs)["counts"]["pairs"]), recipe.batches.pairs, 2
+        return int(open_pairs(recipe)[1]["counts"]["pairs"]), recipe.batches.pairs, 2
 
     def prepare(self, recipe: Recipe, encoder: SentenceTransformer) -> Prepared:
         """Read the pairs and a sample of the held-out queries.
