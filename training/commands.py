@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+SPLIT = "File with the ids of the documents to train on, one a line, for a corpus whose parts share one file (MedMentions); repeatable; default: all documents."
 REPORTED = ("steps", "names_per_second", "peak_memory_mb", "before", "after")  # what `train` prints of its report
 
 
@@ -76,6 +77,8 @@ def finetune(
     encoder: Annotated[str, typer.Option(help="Encoder to start from, a folder or name; empty: the one in the recipe.")] = "",
     out: Annotated[Path, typer.Option(help="Folder to write; the pairs are written to OUT.pairs.")] = Path("artifacts/finetuned"),
     dev: Annotated[list[Path] | None, typer.Option(help="Part of a corpus to measure on, before and after the training; repeatable.")] = None,
+    split: Annotated[list[Path] | None, typer.Option(help=SPLIT)] = None,
+    dev_split: Annotated[list[Path] | None, typer.Option(help="The same for --dev.")] = None,
     layout: Annotated[str, typer.Option(help="Layout of all corpora (pubtator, brat, cometa …); empty: recognised from the files.")] = "",
     kind: Annotated[list[str] | None, typer.Option(help="Kind of mentions to use (Disease …); repeatable; default: all.")] = None,
     vocabulary: Annotated[str, typer.Option(help="Vocabulary of ids without a prefix (SNOMEDCT_US), if the layout has this option.")] = "",
@@ -99,6 +102,8 @@ def finetune(
         recipe=recipe,
         encoder=encoder,
         dev=dev or [],
+        split=split or [],
+        dev_split=dev_split or [],
         allow_test=allow_test,
         seed=seed,
         max_pairs=max_pairs,

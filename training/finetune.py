@@ -15,7 +15,7 @@ from typing import Any
 
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
-from .corpora import Corpus, read_corpus, shared_documents
+from .corpora import Corpus, read_corpus, read_split, shared_documents
 from .data.mentions import build_mention_pairs, resolved_mentions
 from .errors import fail
 from .train import train
@@ -30,11 +30,12 @@ def looks_like_test(path: Path) -> bool:
     return bool(_TEST.search(path.name)) or (not _OTHER.search(path.name) and bool(_TEST.search(path.resolve().parent.name)))
 
 
-def read_parts(paths: Sequence[Path], *, kinds: Collection[str] | None, layout: str | None, **options: Any) -> list[Corpus]:
+def read_parts(paths: Sequence[Path], *, splits: Sequence[Path], kinds: Collection[str] | None, layout: str | None, **options: Any) -> list[Corpus]:
     """Read parts of corpora, all of one layout.
 
     Args:
         paths: Files or folders.
+        splits: Files that list the documents to use (`read_split`); empty: all documents.
         kinds: See `read_corpus`.
         layout: See `read_corpus`; None: each is recognised from its content.
         options: Options of the layout's reader.
@@ -42,7 +43,8 @@ def read_parts(paths: Sequence[Path], *, kinds: Collection[str] | None, layout: 
     Raises:
         SapbertError: Those of `read_corpus`.
     """
-    return [read_corpus(path, layout, kinds=kinds, **options) for path in paths]
+    documents = frozenset().union(*map(read_split, splits)) if splits else None
+    return [read_corpus(path, layout, kinds=kinds, documents=documents, **options) for path in paths]
 
 
 def finetune(
@@ -53,6 +55,8 @@ def finetune(
     recipe: Path = RECIPE,
     encoder: str = "",
     dev: Sequence[Path] = (),
+    split: Sequence[Path] = (),
+    dev_split: Sequence[Path] = (),
     layout: str | None = None,
     kinds: Collection[str] | None = None,
     allow_test: bool = False,
@@ -70,6 +74,8 @@ def finetune(
         recipe: A recipe of self-alignment.
         encoder: Encoder to start from; "": the one in the recipe.
         dev: Parts whose mentions are looked up before and after the training; empty: nothing is measured.
+        split: Files that list the documents to train on, for corpora whose parts share one file (MedMentions); empty: all documents.
+        dev_split: The same for `dev`.
         layout: Layout of all parts; None: each is recognised.
         kinds: Only mentions of these kinds; None: all.
         allow_test: Whether to train on a file that looks like a test part.
@@ -83,12 +89,16 @@ def finetune(
         and in a dev part.
 
     Raises:
-        SapbertError: E528 (a test part), E504 (no pair), those of `read_corpus` and of `train`.
+        SapbertError: E528 (a test part), E511 (`dev_split` without `dev`), E504 (no pair), those of `read_corpus` and of `train`.
     """
-    for path in corpora:
+    if dev_split and not dev:
+        raise fail("E511", setting="--dev-split", value=str(dev_split[0]), why="it chooses documents of a corpus; give the corpus by --dev")
+    for path in (*corpora, *split):
         if looks_like_test(path) and not allow_test:
             raise fail("E528", path=path)
-    parts, measured = (read_parts(paths, layout=layout, kinds=kinds, **options) for paths in (corpora, dev))
+    parts, measured = (
+        read_parts(paths, splits=splits, layout=layout, kinds=kinds, **options) for paths, splits in ((corpora, split), (dev, dev_split))
+    )
     mentions, queries = ([mention for part in some for mention in resolved_mentions(part)] for some in (parts, measured))
     pairs = Path(f"{out}.pairs")
     how: dict[str, Any] = {"seed": seed, "max_pairs": max_pairs, "known_names": True, "queries": queries}

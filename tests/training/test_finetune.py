@@ -9,6 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 from trainings import command, mesh_kb
 
+from spacy_sapbert.kb.builder import Source, build_kb
+from spacy_sapbert.kb.concept import Concept, Name
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from training.finetune import looks_like_test
 
@@ -93,6 +95,37 @@ def test_each_mention_learns_the_names_of_its_concept(kb: KnowledgeBase, tiny_ba
         "training.keep": "last",
     }
     assert "Do not measure on the corpora from which the mentions were taken" in (out / "README.md").read_text()
+
+
+def test_a_corpus_of_one_file_is_split_by_lists_of_documents(tiny_base: Path, tmp_path: Path) -> None:
+    """MedMentions is one file of all parts, with a list of document ids for each part."""
+    names = {"C0027651": ("Neoplasms", "Tumors"), "C0011860": ("Diabetes mellitus, type 2", "NIDDM")}
+    kb = build_kb([Source("umls", [Concept(i, "T", names=[Name(name, "T") for name in found]) for i, found in names.items()])], tmp_path / "kb")
+    every = corpus(
+        tmp_path / "data" / "corpus_pubtator.txt",
+        "25763772|A growth was seen|growth|UMLS:C0027651",
+        "25847295|Sugar disease of adults|Sugar disease|UMLS:C0011860",
+        "26316050|A new growth|new growth|UMLS:C0027651",
+        "26406200|An odd growth|odd growth|UMLS:C0027651",
+    )
+    trng, dev, test = (every.with_name(f"corpus_pubtator_pmids_{name}.txt") for name in ("trng", "dev", "test"))
+    trng.write_text("25763772\n25847295\n")
+    dev.write_text("26316050\n")
+    test.write_text("26406200\n")
+    given = ["--kb", kb.path, "--encoder", tiny_base, "--out", tmp_path / "tuned", "--batches.pairs", "2"]
+    ended = command("finetune", every, "--split", trng, "--dev", every, "--dev-split", dev, *given)
+    assert ended.exit_code == 0, ended.stderr
+    pairs = pq.read_table(tmp_path / "tuned.pairs" / "pairs.parquet").to_pylist()
+    assert {row["anchor"] for row in pairs} == {"growth", "sugar disease"}
+    said = json.loads(ended.stdout)["mentions"]
+    assert (said["mentions"], said["held_out_queries"], said["documents_in_both"]) == (2, 1, 0)
+    for wrong, named in (
+        (["--split", trng, "--split", test], "E528"),
+        (["--dev-split", dev], "E511"),
+        (["--split", every.with_name("none.txt")], "E401"),
+    ):
+        ended = command("finetune", every, *wrong, *given)
+        assert (ended.exit_code, ended.stderr[1:5]) == (1, named), ended.stderr
 
 
 def test_what_cannot_be_trained_on(kb: KnowledgeBase, tiny_base: Path, tmp_path: Path) -> None:
