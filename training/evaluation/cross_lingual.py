@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from spacy_sapbert.files import checksum
-from spacy_sapbert.kb import semantic_types
+from spacy_sapbert.kb import curies, semantic_types
 from spacy_sapbert.kb.concept import normalise
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from spacy_sapbert.readers.languages import language_code
@@ -180,7 +180,7 @@ def xlbel_benchmarks(
         cased: Whether to keep the capitals of mentions and candidates, for a cased encoder. A knowledge base decides this itself.
 
     Raises:
-        SapbertError: E609, E107, E560 (the candidates), and what `read_corpus` raises.
+        SapbertError: E609, E107, E560 (the candidates), E569 (no gold id of any language is known), and what `read_corpus` raises.
     """
     files = xlbel_files(folder, languages)
     if candidates is not None:
@@ -192,6 +192,7 @@ def xlbel_benchmarks(
         def form(text: str, language: str) -> str:  # a candidate list has no languages, so one rule lower-cases its names and the mentions
             return normalise(text, cased=cased)
 
+        known = f"{curies.vocabularies_in_words(ids)}, such as {next(iter(ids))}"
         among = OF_CANDIDATES.format(
             count=len(dictionary.names), file=candidates.name, case="with capitals" if cased else "lower-cased as in the released code"
         )
@@ -199,6 +200,7 @@ def xlbel_benchmarks(
         assert kb is not None
         dictionary, rows_of = of_languages(kb, "names of the knowledge base", dictionary_languages), kb.rows_of
         form = kb.encoded_form
+        known = ", ".join(kb.vocabularies) or "none"
         among = OF_KB.format(spoken=", ".join(dictionary.about["languages"]))
     names = by_names(ConceptBenchmark("", "", "", [], [], dictionary), rows_of).dictionary  # each name is one label
     with_capitals = cased if kb is None or candidates is not None else kb.cased
@@ -207,6 +209,7 @@ def xlbel_benchmarks(
     if excluded_types:
         protocol = f"{protocol} {ORGANISMS.format(tuis=', '.join(sorted(excluded_types)))}"
     benchmarks = []
+    golden: list[str] = []  # all gold ids
     for language, path in files.items():
         corpus = read_corpus(path, "xlbel")
         mentions = corpus.mentions
@@ -219,6 +222,7 @@ def xlbel_benchmarks(
             raise fail("E544", name=f"xlbel_{language}", why="all of its mentions are of plants or animals")
         chosen = [mentions[i] for i in kept]
         golds = [resolve_gold(mention, rows_of) for mention in chosen]
+        golden += [i for mention in chosen for alternative in mention.gold for i in alternative]
         left_out = {"mentions": len(mentions), "plants_and_animals_left_out": len(mentions) - len(kept)}
         counts = {**left_out, **corpus.counts, **count_unanswerable(golds)}
         queries = [form(mention.text, language) for mention in chosen]
@@ -228,6 +232,9 @@ def xlbel_benchmarks(
         benchmarks.append(
             ConceptBenchmark(f"xlbel_{language}", title, protocol, queries, right, names, "lenient", counts, given=tuple(chosen), files=hashed)
         )
+    if not any(gold.alternatives for benchmark in benchmarks for gold in benchmark.golds):
+        named, source = ", ".join(benchmark.name for benchmark in benchmarks), dictionary.about["source"]
+        raise fail("E569", name=named, example=golden[0], found=curies.vocabularies_in_words(golden), dictionary=source, known=known)
     return benchmarks
 
 

@@ -234,6 +234,26 @@ def test_the_candidate_list_is_the_dictionary(xlbel: Path, tmp_path: Path, monke
             command("cross-lingual", [*given, *arguments])
 
 
+def test_a_dictionary_that_knows_no_gold_id_is_refused(kb: KnowledgeBase, xlbel: Path, tmp_path: Path, command: Any) -> None:
+    """One known id in any language is enough. The four gold ids are CUIs."""
+    (tmp_path / "list.txt").write_text("C7000001||flu\nHP:1||gout\n", encoding="utf-8")
+    given = ["--encoder", "base=", "--xlbel", str(xlbel), "--out", str(tmp_path / "x.json")]
+    with pytest.raises(SapbertError) as error:
+        command("cross-lingual", [*given, "--candidates", str(tmp_path / "list.txt")])
+    assert str(error.value).startswith(
+        f"[E569] Benchmark 'xlbel_de, xlbel_tr': the dictionary (candidate list list.txt) has none of the corpus's gold ids, such as {CAT}. "
+        "They are of UMLS (5); the dictionary has names or codes of HPO (1), UMLS (1), such as C7000001."
+    )
+    assert not (tmp_path / "x.json").exists()
+    other = build_kb([Source("test", [Concept("X:1", "T", names=[Name("flu", "T")])])], tmp_path / "other")
+    with pytest.raises(SapbertError, match="E569"):
+        xlbel_benchmarks(other, xlbel)
+    (tmp_path / "list.txt").write_text(f"{GOUT}||gout\n", encoding="utf-8")
+    assert [len(task.queries) for task in xlbel_benchmarks(None, xlbel, candidates=tmp_path / "list.txt")] == [3, 1]
+    (xlbel / "de_1k_test_query.txt").write_text("C9999999||Fort\n", encoding="utf-8")
+    assert [len(task.queries) for task in xlbel_benchmarks(kb, xlbel)] == [1, 1]  # only the German ids are unknown
+
+
 # -- the command ------------------------------------------------------------------------------------------------------------
 
 
