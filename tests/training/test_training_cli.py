@@ -14,7 +14,7 @@ from spacy_sapbert.errors import MissingFile
 from training.cli import app, guarded
 
 ROOT = Path(__file__).parents[2]
-COMMANDS = ["assets", "base", "pairs", "mentions", "definitions", "train", "plan", "finetune", "soup", "compress", "static", "compare"]
+COMMANDS = ["assets", "base", "check", "pairs", "mentions", "definitions", "train", "plan", "finetune", "soup", "compress", "static", "compare"]
 MEASURING = ["evaluate", "ranker", "calibrate", "end-to-end", "cross-lingual", "projection", "report"]
 
 
