@@ -355,6 +355,16 @@ def test_baselines_are_a_word_without_dashes(project: Path, baselines: str) -> N
     check_options(words[4:])
 
 
+@pytest.mark.parametrize("several", ["several", "no-several"])
+def test_names_of_several_concepts_are_chosen_for_the_pairs_of_a_release(project: Path, several: str) -> None:
+    given = commands(load_project_config(project, overrides=parse_config_overrides(["--vars.several", several])))
+    (nested,) = map(shlex.split, given["run-umls"]["script"])
+    passed = load_project_config(project, overrides=parse_config_overrides(nested[8:]))
+    (words,) = map(shlex.split, commands(passed)["pairs/umls"]["script"])
+    assert f"--{several}" in words
+    check_options(words[4:])
+
+
 def test_scripts_are_commands_without_code(config: Dict[str, Any]) -> None:
     modules = {"training", "spacy_sapbert", "spacy", "pip"}
     for command in config["commands"]:

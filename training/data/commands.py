@@ -85,7 +85,8 @@ def pairs(
     max_pairs: MaxPairs = 50,
     languages: Annotated[str, typer.Option(help="The languages whose names become pairs: en, en+de, all.")] = "en",
     several: Annotated[
-        bool, typer.Option("--several", help="Also use names of several concepts, in the pairs of each of them, as SapBERT does.")
+        bool,
+        typer.Option("--several/--no-several", help="Also use names of several concepts, in the pairs of each of them, as SapBERT does."),
     ] = False,
 ) -> None:
     """Write pairs of names to train on, and held-out queries, from a knowledge base."""
