@@ -15,6 +15,7 @@ from ..files import writing_folder
 from .rules import SHIPPED, Rules
 
 FILE = "status_rules.tsv"
+ANATOMY = "ANAT"  # a part of the body is neither absent nor a diagnosis: in "no abdominal pain", the pain is negated
 
 
 @Language.factory(
@@ -30,8 +31,8 @@ def make_clinical_status(nlp: Language, name: str, attr_name: str, rules: Option
 class ClinicalStatus(DocComponent):
     """Set `span._.assertion` of all entities and of the spans of all groups: a dict of five booleans.
 
-    Its keys are `negated`, `uncertain`, `hypothetical`, `historical` and `family`. Spans with the same offsets share the dict. Sentence
-    boundaries are not needed; if the Doc has some, no scope crosses them.
+    Its keys are `negated`, `uncertain`, `hypothetical`, `historical` and `family`. Spans with the same offsets share the dict. Parts of the body
+    (label ANAT) have no status: all five are False. Sentence boundaries are not needed; if the Doc has some, no scope crosses them.
 
     Args:
         nlp: the pipeline.
@@ -83,7 +84,8 @@ class ClinicalStatus(DocComponent):
         """Write the status on the spans."""
         for doc, statuses in zip(docs, predictions):
             for span in _spans(doc):
-                span._.set(self.attr_name, statuses[span.start_char, span.end_char])
+                status = statuses[span.start_char, span.end_char]
+                span._.set(self.attr_name, dict.fromkeys(status, False) if span.label_ == ANATOMY else status)
 
     # -- files ----------------------------------------------------------------------------------------------------------
 

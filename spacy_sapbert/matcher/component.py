@@ -36,6 +36,7 @@ from ..kb.knowledge_base import KnowledgeBase, MatchableName
 from ..kb.writing import CAPITALS, MEASURED, POSSESSIVE, fits, has_value
 from ..registry import check_linker_name
 from . import casing
+from .beside import glued, is_title, means_something_else
 from .joining import Match, Places, chosen
 from .letters import letters
 from .parts import parts_of
@@ -416,6 +417,8 @@ class ConceptMatcher(DocComponent):
                 last += 1
             if len(places) == 1 and places[0] not in added and not _stands_for_name(text, first, last, wanted):
                 return None
+            if len(places) > 1 and is_title(text[first:last]):
+                return None
             if len(places) > 1 and wanted == CAPITALS and not any(self._is_word_in_capitals(found[i].group()) for i in places):
                 return None
             right = None
@@ -460,10 +463,10 @@ class ConceptMatcher(DocComponent):
                 yield match._replace(part=not part.whole)
 
     def _with_letters(self, matches: List[Match], text: str, sets: Sequence[Phrases]) -> List[Match]:
-        """Add the letters that stand for findings ("N/V/D"). Names that were found in their place are removed."""
-        found = list(letters(text))
-        labels = _labels(sets, [[_hash(word, self._language) for word in one.name.split()] for one in found])
-        more = [Match(one.start, one.start + 1, label.partition("\t")[0], one.name) for one, label in zip(found, labels) if label is not None]
+        """Add the letters that stand for findings ("N/V/D"), and tests before their values ("HR91"). Names that were found in their place are removed."""
+        found = sorted([*((one.start, one.start + 1, one.name) for one in letters(text)), *glued(text)])
+        labels = _labels(sets, [[_hash(word, self._language) for word in name.split()] for _, _, name in found])
+        more = [Match(start, end, label.partition("\t")[0], name) for (start, end, name), label in zip(found, labels) if label is not None]
         if not more:
             return matches
         taken = Places((one.start, one.end) for one in more)
@@ -716,6 +719,8 @@ def _tests(text: str) -> Set[Tuple[int, int]]:
 def _stands_for_name(text: str, start: int, end: int, wanted: str) -> bool:
     """Return whether a word stands for the name that it equals: its case fits, it is not a unit, and not an ordinary word in a line of capitals."""
     word = text[start:end]
+    if means_something_else(text, start, end):
+        return False
     if wanted.endswith(casing.WITH_VALUE):
         wanted = wanted.removesuffix(casing.WITH_VALUE)
         if not has_value(text[end : end + 24]):

@@ -6,8 +6,10 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
+from .beside import means_something_else
 from .casing import is_plain
 
+_SIGNS = " \t\n,;:.–—"
 SHORT = 2  # letters; an entity of at most so many letters is dropped, unless a name was found in its place
 
 
@@ -66,8 +68,8 @@ def chosen(
     dropped; with `overwrite`, names are kept and entities that overlap them are dropped. With `join`:
 
     - a name is kept, and an entity that overlaps it is dropped ("chest pain" is kept, "mild chest pain" is not);
-    - an entity that overlaps no name is kept, unless it is a word of plain English ("symptoms"), has at most two letters, or is in a skipped
-      part of the text.
+    - an entity that overlaps no name is kept, unless its words are plain English ("symptoms", "overall quality"), it has at most two letters or
+      none, or it is in a skipped part of the text. Signs at its ends are left out (", neck").
 
     Args:
         before: entities of the recogniser.
@@ -105,6 +107,15 @@ def _joined(entities: Sequence[Match], names: Sequence[Match], text: str, skippe
 
     def is_new(entity: Match) -> bool:
         word = text[entity.start : entity.end]
-        return len(word) > SHORT and not is_plain(word.lower()) and not taken.overlap(entity.start, entity.end)
+        if len(word) <= SHORT or not any(map(str.isalpha, word)) or all(map(is_plain, word.lower().split())):
+            return False
+        return not taken.overlap(entity.start, entity.end) and not means_something_else(text, entity.start, entity.end)
 
-    return sorted([*names, *filter(is_new, entities)], key=lambda one: one.start)
+    return sorted([*names, *filter(is_new, (_bare(entity, text) for entity in entities))], key=lambda one: one.start)
+
+
+def _bare(entity: Match, text: str) -> Match:
+    """Return an entity without the signs at its ends, which a recogniser takes with it: ", neck"."""
+    word = text[entity.start : entity.end]
+    start, end = entity.start + len(word) - len(word.lstrip(_SIGNS)), entity.end - (len(word) - len(word.rstrip(_SIGNS)))
+    return entity if (start, end) == (entity.start, entity.end) or start >= end else Match(start, end, entity.label)

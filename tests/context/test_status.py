@@ -126,6 +126,14 @@ def test_entities_and_groups_get_a_dict() -> None:
     assert next(iter(component.pipe([nlp.make_doc("")]))).text == ""
 
 
+def test_parts_of_the_body_have_no_status() -> None:
+    nlp = spacy.blank("en")
+    component: Any = nlp.add_pipe("clinical_status")
+    doc = nlp.make_doc("No abdominal pain.")
+    doc.ents = [Span(doc, 1, 2, label="ANAT"), Span(doc, 2, 3, label="DISO")]
+    assert [ent._.assertion["negated"] for ent in component(doc).ents] == [False, True]
+
+
 def test_sentences_that_are_set_are_used() -> None:
     nlp = spacy.blank("en")
     component: Any = nlp.add_pipe("clinical_status")

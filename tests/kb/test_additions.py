@@ -90,7 +90,9 @@ def test_a_code_names_the_concept_that_gets_an_alias(nlp: Language, tmp_path: Pa
     linker.add_alias("icd10cm:I10", "Zucker")
     assert linked(nlp, "Zucker") == [HYPERTENSION]
     assert linker.additions.names[0].concept_id == HYPERTENSION  # `kb build` reads the name for this concept
-    with pytest.raises(SapbertError, match=r"\[E022\] No name can be added to concept 'ICD10CM:X99': no concept has the code 'ICD10CM:X99' of ICD10CM"):
+    with pytest.raises(
+        SapbertError, match=r"\[E022\] No name can be added to concept 'ICD10CM:X99': no concept has the code 'ICD10CM:X99' of ICD10CM"
+    ):
         linker.add_alias("ICD10CM:X99", "Zucker")
     with pytest.raises(SapbertError, match=r"\[E025\].*ICD10CM:I10"):
         linker.add_concept("ICD10CM:I10", "Zucker")

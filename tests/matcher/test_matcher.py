@@ -19,6 +19,7 @@ from spacy.tokens import Doc, Span
 from spacy_sapbert.errors import DamagedFile, MissingFile, SapbertError, fail
 from spacy_sapbert.kb.concept import stem
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase, MatchableName
+from spacy_sapbert.matcher.beside import glued, is_title, means_something_else
 from spacy_sapbert.matcher.component import ConceptMatcher, words
 
 
@@ -586,6 +587,49 @@ def test_corrections_are_saved(tmp_path: Path):
 
 
 # -- how notes write lists and names of people ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("HR91, BP158/92 and rr16", [("HR", "heart rate"), ("BP", "blood pressure"), ("rr", "respiratory rate")]),
+        ("WBC14.3K", [("WBC", "white blood cell count")]),
+        ("XHR91 A-BP12 HRX", []),
+    ],
+)
+def test_tests_that_touch_their_values(text: str, expected: List[Tuple[str, str]]):
+    assert [(text[one.start : one.end], one.name) for one in glued(text)] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "word", "other"),
+    [
+        ("cold knife conization", "cold", True),
+        ("the common cold", "cold", False),
+        ("a cold, and cough", "cold", False),
+        ("sensitive to cold", "cold", True),
+        ("STRESS TEST today", "STRESS", True),
+        ("rest-stress images", "stress", True),
+        ("under stress", "stress", False),
+        ("intra-abdominal air", "abdominal", True),
+        ("non-scarring", "scarring", True),
+        ("x-scarring", "scarring", False),
+        ("T2-weighted", "T2", True),
+        ("cold", "cold", False),
+    ],
+)
+def test_words_beside_a_name(text: str, word: str, other: bool):
+    start = text.index(word)
+    assert means_something_else(text, start, start + len(word)) is other
+
+
+def test_titles_are_no_mentions():
+    assert [is_title(text) for text in ("Past Medical  History", "family history", "history of asthma", "natural history")] == [
+        True,
+        True,
+        False,
+        False,
+    ]
 
 
 @pytest.mark.parametrize(

@@ -49,7 +49,11 @@ def name(text: str, part: str, **kind: bool) -> Match:
         ("deep vein thrombosis", "vein thrombosis", ["deep vein thrombosis"], ["deep vein thrombosis"]),
         ("chest pain and fever", "chest pain and fever", ["chest pain", "fever"], ["chest pain", "fever"]),
         ("grandmother,,headaches", "grandmother,,headaches", ["headaches"], ["headaches"]),
-        ("an odd feeling", "odd feeling", [], ["odd feeling"]),
+        ("an odd dysaesthesia", "odd dysaesthesia", [], ["odd dysaesthesia"]),
+        ("the overall quality", "overall quality", [], []),  # plain English words
+        ("lungs:,Neck supple", ",Neck", [], ["Neck"]),  # without the sign before it
+        ("seen on 8/31/92.", "8/31/92", [], []),  # no letter
+        ("an intra-abdominal mass", "abdominal", [], []),  # a part of a compound
         ("symptoms of CA", "symptoms", [], []),  # a plain English word
         ("symptoms of CA", "CA", [], []),
     ],

@@ -25,6 +25,7 @@ from .mesh import ENTRY
 from .senses import joined, read_senses
 from .sources import ORIGINS, file_of, is_there, open_sources, release_of
 
+WRONG = Path(__file__).with_name("wrong_names.tsv")
 COLUMNS = ("concept_id", "name", "source", "term_type", "rank", "types", "codes", "terms", "retired", "definition")
 SENSES = tuple(
     f"dictionaries/abbreviations/{name}.txt.gz" for name in ("vanderbilt_clinic_notes", "vanderbilt_discharge_sums", "stetson_sense_distribution_448")
@@ -106,6 +107,7 @@ def _write_table(kb: KnowledgeBase, out: Path, assets: Path) -> dict[str, Any]:
     names: Counter[str] = Counter()
     terms = kb.terms()
     borne = _borne(kb)
+    wrong = wrong_names()
     short = short_names({row: concept.names for row, concept in enumerate(kb.concepts()) if concept.types})
     body: list[str] = ["\t".join(COLUMNS)]
     concepts = 0
@@ -113,7 +115,8 @@ def _write_table(kb: KnowledgeBase, out: Path, assets: Path) -> dict[str, Any]:
         if not concept.types:  # a sense of an abbreviation that is in no vocabulary: "weekly", "Kentucky"
             continue
         concepts += 1
-        kept = [name for place, name in enumerate(_kept(concept)) if place == 0 or not _yields(name, row, borne)] + short.get(row, [])
+        right = [name for name in _kept(concept) if (concept.concept_id, normalise(name.text)) not in wrong]
+        kept = [name for place, name in enumerate(right) if place == 0 or not _yields(name, row, borne)] + short.get(row, [])
         for place, name in enumerate(kept):
             names[name.source] += 1
             kind = "PT" if place == 0 else "SY" if name.term_type == "PT" else name.term_type
@@ -133,6 +136,12 @@ def _write_table(kb: KnowledgeBase, out: Path, assets: Path) -> dict[str, Any]:
     temporary.write_bytes(lzma.compress("\n".join([*head, *body, ""]).encode(), preset=9 | lzma.PRESET_EXTREME))
     temporary.replace(out)
     return {"concepts": concepts, "names": sum(names.values()), "sources": listed}
+
+
+def wrong_names(path: Path = WRONG) -> set[tuple[str, str]]:
+    """Read the names that are left out for one concept. Return pairs of concept id and normalised name."""
+    rows = (line.split("\t") for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith("#"))
+    return {(row[0], normalise(row[1])) for row in list(rows)[1:]}
 
 
 def _borne(kb: KnowledgeBase) -> dict[str, set[int]]:

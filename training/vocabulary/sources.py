@@ -264,6 +264,7 @@ def read_rxnorm(paths: list[Path]) -> Iterator[Concept]:
         if parts > MOST_PARTS or RXNORM_FORM.search(label):
             continue
         names = list(dict.fromkeys(_lower(name.strip()) for name in (label, *row["Synonyms"].split("|")) if name.strip()))
+        names += [name for name in _other_orders(names[0]) if name not in names]
         code = row["Class ID"].rpartition("/")[2]
         yield Concept(
             row["CUI"],
@@ -272,6 +273,12 @@ def read_rxnorm(paths: list[Path]) -> Iterator[Concept]:
             types=types,
             codes=[("RXNORM", code)],
         )
+
+
+def _other_orders(name: str) -> list[str]:
+    """Return a combination in the other order, as prescriptions write it: RxNorm's "Acetaminophen / Hydrocodone" is "hydrocodone / acetaminophen"."""
+    parts = name.split(" / ")
+    return [" / ".join(reversed(parts))] if len(parts) == 2 else []
 
 
 def _lower(name: str) -> str:

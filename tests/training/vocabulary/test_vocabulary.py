@@ -11,7 +11,7 @@ import pytest
 from spacy_sapbert.build.default_linkers import OPEN_TABLE
 from spacy_sapbert.kb import semantic_types
 from spacy_sapbert.kb.builder import Source, build_kb
-from spacy_sapbert.kb.concept import Concept, Name, is_cui
+from spacy_sapbert.kb.concept import Concept, Name, is_cui, normalise
 from spacy_sapbert.readers import ReadStats, read
 from training.corpora.mention import GoldMention
 from training.vocabulary import coverage, held_out, make, sources
@@ -51,9 +51,14 @@ def test_rxnorm_without_clinical_drugs(tmp_path: Path) -> None:
         f"x/RXNORM/2,Fentanyl 0.3 MG Buccal Tablet,,,false,C0000002,{kind}T200,\n"
         f"x/RXNORM/3,a / b / c / d,,,false,C0000003,{kind}T121,\n"
         f"x/RXNORM/4,Aspirin,ASA|aspirin,,false,C0000004,{kind}T109,\n"
+        f"x/RXNORM/5,Acetaminophen / Hydrocodone,,,false,C0000005,{kind}T121,\n"
     )
     found = [(c.concept_id, [n.text for n in c.names], c.types) for c in sources.read_rxnorm([file])]
-    assert found == [("C0000001", ["turpentine"], ["T109", "T121"]), ("C0000004", ["Aspirin", "ASA", "aspirin"], ["T109"])]
+    assert found == [
+        ("C0000001", ["turpentine"], ["T109", "T121"]),
+        ("C0000004", ["Aspirin", "ASA", "aspirin"], ["T109"]),
+        ("C0000005", ["Acetaminophen / Hydrocodone", "Hydrocodone / Acetaminophen"], ["T121"]),
+    ]
 
 
 def test_medquad_without_what_a_program_took_for_the_subject(tmp_path: Path) -> None:
@@ -177,3 +182,14 @@ def test_the_abbreviations_that_ship() -> None:
     rows = list(csv.DictReader(lines, delimiter="\t", quoting=csv.QUOTE_NONE))
     assert all(0 <= float(row["frequency"]) <= 1 and (not row["cui"] or is_cui(row["cui"])) for row in rows)
     assert {row["cui"] for row in rows if row["abbreviation"].lower() == "sob"} == {"C0013404"}
+
+
+def test_names_that_mean_something_else_are_left_out(tmp_path: Path) -> None:
+    file = tmp_path / "wrong.tsv"
+    file.write_text("# a comment\nconcept_id\tname\twhat notes mean by it\nC0000001\tThe  Gland\tthe organ\n")
+    assert make.wrong_names(file) == {("C0000001", "the gland")}
+    with lzma.open(OPEN_TABLE, "rt", encoding="utf-8") as table:
+        rows = [line.rstrip("\n").split("\t") for line in table if not line.startswith("#")]
+    named = {(row[0], normalise(row[1])) for row in rows}
+    assert ("C0032005", "pituitary") in named  # the gland
+    assert not named & make.wrong_names()  # such as ("C0342409", "pituitary"): an inflammation of the gland

@@ -1,0 +1,82 @@
+"""Names that are not mentions where they stand: beside certain words, in a compound, or as the title of a part of a note."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from pathlib import Path
+from typing import NamedTuple
+
+_FILE = Path(__file__).parents[1] / "data" / "beside_words.tsv"
+# a word with one of these and a hyphen before it is a part of another word
+_PREFIXES = ("non", "intra", "extra", "inter", "trans", "retro", "supra", "infra")
+_TITLE = re.compile(r"(?:past |family )?(?:family|medical|social|surgical) history|past history", re.IGNORECASE)
+_WORD_AFTER = re.compile(r"[ \t\-–]*([A-Za-z]+)")
+_WORD_BEFORE = re.compile(r"([A-Za-z]+)[ \t\-–]*$")
+_PREFIXED = re.compile(rf"(?<![A-Za-z])(?:{'|'.join(_PREFIXES)})[-–]$", re.IGNORECASE)
+
+_TESTS = {
+    "BP": "blood pressure",
+    "HR": "heart rate",
+    "RR": "respiratory rate",
+    "WBC": "white blood cell count",
+    "HGB": "hemoglobin",
+    "HCT": "hematocrit",
+    "PLT": "platelet count",
+    "BUN": "blood urea nitrogen",
+    "INR": "INR",
+    "GCS": "Glasgow coma scale",
+}
+_GLUED = re.compile(rf"(?<![\w/-])({'|'.join(_TESTS)})(?=\d)", re.IGNORECASE)
+
+
+class Glued(NamedTuple):
+    """A test or vital sign that is written together with its value, such as "HR91".
+
+    Attributes:
+        start: its place in the text, in characters.
+        end: the character after it, which is the first of the value.
+        name: what it stands for.
+    """
+
+    start: int
+    end: int
+    name: str
+
+
+def glued(text: str) -> Iterator[Glued]:
+    """Yield the tests and vital signs of a text that are written together with their values, from left to right."""
+    for match in _GLUED.finditer(text):
+        yield Glued(match.start(), match.end(), _TESTS[match[1].upper()])
+
+
+def means_something_else(text: str, start: int, end: int) -> bool:
+    """Return whether a name of one word is no mention, because of the word beside it: "cold knife", "stress test", "intra-abdominal".
+
+    Args:
+        text: the text.
+        start: first character of the name.
+        end: the character after the last one.
+    """
+    if text[start - 1 : start] in ("-", "–") and _PREFIXED.search(text, max(0, start - 8), start):
+        return True
+    rules = _beside()
+    word = text[start:end].lower()
+    if word not in rules:
+        return False
+    before, after = _WORD_BEFORE.search(text, max(0, start - 24), start), _WORD_AFTER.match(text, end)
+    return any(found is not None and (side, found[1].lower()) in rules[word] for side, found in (("before", before), ("after", after)))
+
+
+@lru_cache(maxsize=1)
+def _beside() -> dict[str, frozenset[tuple[str, str]]]:
+    """Read the table. Return name -> (side, word) pairs."""
+    rows = [line.split("\t") for line in _FILE.read_text(encoding="utf-8").splitlines() if not line.startswith("#")][1:]
+    names = dict.fromkeys(name for name, _, _ in rows)
+    return {each: frozenset((side, word) for name, side, words in rows if name == each for word in words.split()) for each in names}
+
+
+def is_title(name: str) -> bool:
+    """Return whether a name is the title of a part of a note, such as "family history"."""
+    return _TITLE.fullmatch(" ".join(name.split())) is not None
