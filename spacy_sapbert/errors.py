@@ -277,6 +277,7 @@ class Errors:
         "{table} in '{path}' ends at {last}, but {count:,} of {total:,} concepts of MRCONSO come after it: the table seems to be cut short. Copy or unpack "
         "it again; if you left out rows on purpose, ignore this."
     )
+    W016 = "The release '{path}' has no {what} '{missing}', which a filter asks for. Others that it has: {others}. Correct the filter's spelling."
     W020 = "The service listens on {host}, where other machines may reach it, and requires no API key. Set {env}, or leave --host out."
     W003 = "No setting of the index reaches an Acc@1 within {points:.1f} points of exact search; the best one found is used (Acc@1 {acc:.4f}, exact {exact:.4f})."
 

@@ -448,6 +448,8 @@ def test_filters_of_kb_build(tmp_path: Path):
     assert {n.language for c in KnowledgeBase(tmp_path / "en").concepts() for n in c.names} == {"en"}
     assert {n.language for c in KnowledgeBase(tmp_path / "all").concepts() for n in c.names} == {"en", "es"}
     assert refused("kb", "build", DATA / "tiny_table.tsv", "--out", tmp_path / "en", "--languages", "fi").startswith("[E103]")
+    said = refused("kb", "build", write_release(tmp_path / "umls"), "--out", tmp_path / "en", "--rrf-sources", "XYZ")
+    assert "(left out: 'umls' by vocabulary: SCTSPA (2), SNOMEDCT_US (2), MSH (1), MTH (1), RXNORM (1), TOY (1))" in said
     assert refused("kb", "build", DATA / "tiny_table.tsv", "--out", tmp_path / "en", "--languages", "xx").startswith("[E002]")  # not a language
     assert len(KnowledgeBase(tmp_path / "en")) > 0  # the existing folder is kept
 

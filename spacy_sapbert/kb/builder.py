@@ -156,7 +156,7 @@ def build_kb(
             try:
                 database.executescript(_STAGE)
                 skipped = _stage(database, sources, filters, progress)
-                _index_stage(database)
+                _index_stage(database, sources, skipped)
                 adding = [number for number, source in enumerate(sources) if source.only_adds]
                 if adding:
                     _follow_replaced(database, adding)
@@ -257,10 +257,17 @@ def _flush(database: sqlite3.Connection, rows: dict[str, list[tuple[Any, ...]]])
             values.clear()
 
 
-def _index_stage(database: sqlite3.Connection) -> None:
+def _index_stage(database: sqlite3.Connection, sources: Sequence[Source], skipped: dict[str, int]) -> None:
     database.execute("CREATE INDEX s_name_id ON s_name (id, input, rank)")  # the other tables are read from start to end
     if database.execute("SELECT 1 FROM s_name LIMIT 1").fetchone() is None:
-        raise fail("E103", detail="no name was left after filtering by language")
+        raise fail("E103", detail=_left_out_in_words(sources, skipped))
+
+
+def _left_out_in_words(sources: Sequence[Source], skipped: dict[str, int]) -> str:
+    """Return which filters left out how many names, for an error."""
+    filtered = [f"'{source.name}' by {words}" for source in sources if (words := source.stats.filtered_in_words() if source.stats else "")]
+    filtered += [f"{count:,} names by {what.replace('_', ' ')}" for what, count in skipped.items() if count]
+    return f"left out: {'; '.join(filtered)}" if filtered else "they hold none before it"
 
 
 def _follow_replaced(database: sqlite3.Connection, adding: Sequence[int]) -> None:

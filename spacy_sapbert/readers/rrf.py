@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from itertools import groupby
+from itertools import groupby, islice
 from operator import itemgetter
 from pathlib import Path
 
 from ..errors import warn
 from ..kb.concept import Concept, Name, is_cui
 from .rrf_files import Tables
-from .stats import FEW_ROWS, ReadStats, reader
+from .stats import FEW_ROWS, ReadStats, most_frequent, reader
 
 LANGUAGES = {
     "ENG": "en", "SPA": "es", "FRE": "fr", "GER": "de", "ITA": "it", "POR": "pt", "DUT": "nl", "CZE": "cs", "RUS": "ru", "JPN": "ja",
@@ -32,6 +33,7 @@ _NO_RELATION = frozenset({"isa", "inverse_isa"})  # the hierarchy, which is read
 _ATOM = itemgetter(0)
 ALL_CUIS = 10_000_000  # C0000000 to C9999999
 MANY_ROWS = 1000  # in a table with fewer rows, the last concept says little about where the table ends
+FIRST_ROWS = 100_000  # of MRREL, in which relations are counted for a warning
 LONG_BEFORE = 0.1  # share of the concepts of MRCONSO that may come after the last one of another table
 Ranks = dict[tuple[str, str], int]
 
@@ -65,6 +67,7 @@ def read_rrf(
 
     Warns W012 if concepts of MRCONSO are not in MRSTY: then the tables are from different releases. Warns W013 if a folder or zip has no MRSTY.
     Warns W014 if concepts of MRSTY, MRDEF or MRREL are not in MRCONSO, and W015 if MRDEF or MRREL ends long before MRCONSO.
+    Warns W016 if a vocabulary or a relation that the caller wants is not there.
 
     Args:
         path: the folder or file.
@@ -100,9 +103,12 @@ def read_rrf(
     named = bytearray(ALL_CUIS)  # one byte for each possible CUI: a set of 4M strings would take 400 MB
     whole = _Whole(path, stats.max_bad_share)
     wanted = _Wanted(languages, sources, term_types, suppressed)
-    for concept in _names(whole.first(rows("MRCONSO")), wanted, _ranks(rows("MRRANK"))):
+    for concept in _names(whole.first(rows("MRCONSO")), wanted, _ranks(rows("MRRANK")), stats):
         named[int(concept.concept_id[1:])] = 1
         yield concept
+    if absent := (wanted.sources or frozenset()) - wanted.found:
+        others = most_frequent(stats.filtered["vocabulary"])
+        warn("W016", path=path, what="names of the vocabulary", missing=", ".join(sorted(absent)), others=others)
 
     def skip(cui: str) -> bool:
         return only_named and not named[int(cui[1:])]
@@ -125,7 +131,13 @@ def read_rrf(
     if hierarchy:
         kept = None if relations is None else frozenset((*_TRADE_NAMES, *relations))
         must_hold = () if relations is None else (*_RELATIONS, *(f"|{rela}|" for rela in relations))
-        yield from (concept for concept in _relations(whole.other("MRREL", rows("MRREL", must_hold)), wanted, kept) if not skip(concept.concept_id))
+        found: set[str] = set()
+        read = _relations(whole.other("MRREL", rows("MRREL", must_hold)), wanted, kept, found)
+        yield from (concept for concept in read if not skip(concept.concept_id))
+        if unknown := set(relations or ()) - found:
+            some = islice(tables.rows("MRREL", ReadStats(), encoding), FIRST_ROWS) if "MRREL" in tables else ()
+            there = Counter(row[7] for row in some if row[7] and row[7] not in _NO_RELATION)
+            warn("W016", path=path, what="relation", missing=", ".join(sorted(unknown)), others=most_frequent(there))
     for row in rows("MRCUI"):
         if row[2] == "SY" and row[6] == "Y" and is_cui(row[5]) and row[5] != row[0] and not skip(row[5]):
             yield Concept(row[5], "UMLS", retired=[row[0]])
@@ -177,6 +189,7 @@ class _Wanted:
         self.sources = None if sources is None else frozenset(sources)
         self.term_types = None if term_types is None else frozenset(term_types)
         self.suppressed = suppressed
+        self.found: set[str] = set()  # those of `sources` that have a name; complete after MRCONSO
 
     def source(self, sab: str) -> bool:
         return self.sources is None or sab in self.sources
@@ -189,8 +202,8 @@ def _ranks(rows: Iterator[list[str]]) -> Ranks:
     return {key: top - rank for key, rank in raw.items()}
 
 
-def _names(rows: Iterator[list[str]], wanted: _Wanted, ranks: Ranks) -> Iterator[Concept]:
-    """Yield one Concept for the consecutive rows of each CUI."""
+def _names(rows: Iterator[list[str]], wanted: _Wanted, ranks: Ranks, stats: ReadStats) -> Iterator[Concept]:
+    """Yield one Concept for the consecutive rows of each CUI. What is left out is counted in `stats.filtered`."""
     languages, sources, term_types, suppressed = wanted.languages, wanted.sources, wanted.term_types, wanted.suppressed
     by_type = {tty: place for place, tty in enumerate(TERM_TYPES)}
     last = max(ranks.values(), default=len(by_type)) + 1  # place of types that are not ranked
@@ -198,9 +211,19 @@ def _names(rows: Iterator[list[str]], wanted: _Wanted, ranks: Ranks) -> Iterator
     concept: Concept | None = None
     last_cui, names, codes = "", [], {}  # type: str, list[Name], dict[tuple[str, str], int]
     for cui, lat, ts, _, stt, _, ispref, _, _, _, _, sab, tty, code, text, _, suppress, *_ in rows:
-        if (languages is not None and lat not in languages) or (sources is not None and sab not in sources):
+        if sources is not None:
+            if sab not in sources:
+                stats.filtered["vocabulary"][sab] += 1
+                continue
+            wanted.found.add(sab)
+        if languages is not None and lat not in languages:
+            stats.filtered["language"][lat] += 1
             continue
-        if (term_types is not None and tty not in term_types) or (suppress in _SUPPRESSED and not suppressed):
+        if term_types is not None and tty not in term_types:
+            stats.filtered["term type"][tty] += 1
+            continue
+        if suppress in _SUPPRESSED and not suppressed:
+            stats.filtered["suppressed"][suppress] += 1
             continue
         text = text.strip()
         if not text:
@@ -224,12 +247,14 @@ def _names(rows: Iterator[list[str]], wanted: _Wanted, ranks: Ranks) -> Iterator
         yield concept
 
 
-def _relations(rows: Iterator[list[str]], wanted: _Wanted, kept: frozenset[str] | None) -> Iterator[Concept]:
-    """Yield parents, and relations whose RELA is in `kept`. MRREL has each relation twice, once from each side; repeated rows are skipped."""
+def _relations(rows: Iterator[list[str]], wanted: _Wanted, kept: frozenset[str] | None, found: set[str]) -> Iterator[Concept]:
+    """Yield parents, and relations whose RELA is in `kept`, and add these to `found`. MRREL has each relation twice, once from each side; repeated rows are skipped."""
     last: tuple[str, ...] = ()
     for row in rows:
         first, rel, second, rela = row[0], row[3], row[4], row[7]
         related = bool(rela) and rela not in _NO_RELATION and (kept is None or rela in kept)
+        if related:
+            found.add(rela)
         if (
             first == second
             or not (rel in ("PAR", "CHD") or related)

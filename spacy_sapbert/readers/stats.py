@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +16,7 @@ P = ParamSpec("P")
 MAX_BAD_SHARE = 0.01
 FEW_ROWS = 10  # up to this many malformed rows never stop a reading, unless all rows are malformed
 SHOWN_LINES = 5
+SHOWN_VALUES = 10
 
 
 @dataclass
@@ -31,6 +33,7 @@ class ReadStats:
         bad_lines: Line numbers of the first five malformed rows; in JSON, the numbers of the records.
         reason: What is wrong with the first malformed row.
         left_out: Reason ("not translated") -> number of well-formed rows that were left out for it.
+        filtered: Filter ("language", "vocabulary") -> value -> number of names that the caller did not want because of it (MRCONSO of UMLS).
         concepts: Number of yielded Concepts. These are parts; an id may come several times.
         max_bad_share: E405 is raised if a larger share of the rows is malformed, 0 to 1.
     """
@@ -44,6 +47,7 @@ class ReadStats:
     bad_lines: list[int] = field(default_factory=list)
     reason: str = ""
     left_out: dict[str, int] = field(default_factory=dict)
+    filtered: dict[str, Counter[str]] = field(default_factory=lambda: defaultdict(Counter))
     concepts: int = 0
     max_bad_share: float = MAX_BAD_SHARE
     _parent: ReadStats | None = field(default=None, repr=False)
@@ -59,6 +63,11 @@ class ReadStats:
     def leave_out(self, what: str) -> None:
         """Count one row that is left out on purpose."""
         self.left_out[what] = self.left_out.get(what, 0) + 1
+
+    def filtered_in_words(self) -> str:
+        """Return what filters left out as text: "vocabulary: MSH (12), RXNORM (3); language: SPA (2)"."""
+        filters = sorted(self.filtered.items(), key=lambda pair: -pair[1].total())
+        return "; ".join(f"{what}: {most_frequent(counted)}" for what, counted in filters if counted)
 
     def part(self, path: Path) -> ReadStats:
         """Return counters for one of several files (UMLS), so that a large good file can't hide a small bad one."""
@@ -95,6 +104,13 @@ class ReadStats:
 
 
 Read = Callable[Concatenate[Path, ReadStats, P], Iterator[Concept]]
+
+
+def most_frequent(counted: Counter[str]) -> str:
+    """Return the most frequent values as text: "MSH (12), RXNORM (3)"."""
+    listed = sorted(counted.items(), key=lambda pair: (-pair[1], pair[0]))
+    shown = ", ".join(f"{value} ({count:,})" for value, count in listed[:SHOWN_VALUES])
+    return f"{shown} and {len(listed) - SHOWN_VALUES:,} others" if len(listed) > SHOWN_VALUES else shown or "none"
 
 
 def reader(kind: str) -> Callable[[Read[P]], Read[P]]:

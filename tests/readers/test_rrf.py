@@ -8,7 +8,7 @@ from typing import Any, List, Tuple
 
 import pytest
 
-from spacy_sapbert.errors import SapbertError
+from spacy_sapbert.errors import SapbertError, SapbertWarning
 from spacy_sapbert.readers.rrf import LANGUAGES
 
 from .helpers import RELEASE, atom, by_id, error_code, read_all, relation, write_release
@@ -45,6 +45,32 @@ def test_parts_after_the_names(tmp_path: Path) -> None:
     assert [p.retired for p in parts if p.retired] == [["C9000007"]]
     assert [c.relations for c in concepts if c.relations] == [[("tradename_of", "C9000001")]]
     assert next(c.concept_id for c in concepts if c.relations) == "C9000004"  # the second concept is the one that has the relation
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_what_filters_leave_out_is_counted(tmp_path: Path) -> None:
+    """The eight names are two of SCTSPA (Spanish), three of SNOMEDCT_US and one suppressed of TOY, one each of MSH, MTH and RXNORM."""
+    path = write_release(tmp_path)
+    _, stats = read_all(path)
+    assert stats.filtered_in_words() == "language: SPA (2); suppressed: O (1)"
+    _, stats = read_all(path, sources=["SNOMEDCT_US"], term_types=["PT"])
+    assert stats.filtered_in_words() == "vocabulary: SCTSPA (2), MSH (1), MTH (1), RXNORM (1), TOY (1); term type: SY (1)"
+
+
+def test_a_vocabulary_or_relation_that_is_not_there_is_named(tmp_path: Path) -> None:
+    path = write_release(tmp_path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        read_all(path, sources=["SCTSPA"], languages=["ENG"])  # its names are in another language
+        read_all(path, relations=["tradename_of"])
+    with pytest.warns(SapbertWarning) as found:
+        read_all(path, sources=["MSH", "XYZ", "MESH"], relations=["nosuch", "tradename_of"])
+    assert [str(warning.message) for warning in found] == [
+        f"[W016] The release '{path}' has no names of the vocabulary 'MESH, XYZ', which a filter asks for. Others that it has: SCTSPA (2), "
+        "SNOMEDCT_US (2), MTH (1), RXNORM (1), TOY (1). Correct the filter's spelling.",
+        f"[W016] The release '{path}' has no relation 'nosuch', which a filter asks for. Others that it has: tradename_of (1). Correct the filter's "
+        "spelling.",
+    ]
 
 
 def test_further_relations(tmp_path: Path) -> None:
