@@ -56,6 +56,7 @@ from .systems import (
 
 FORMAT = 1
 CANNOT_BE_MEASURED = ("E101", "E542", "E569")  # no knowledge base, a missing file, a dictionary without any of the gold ids
+SHOWN_NAMES = 3  # benchmarks that an error about all of them names
 RECIPROCAL = (
     "MRR: the mean of 100 / rank, where the rank is the smallest depth at which a mention is right by the same rule; in a tie the expected value "
     "of 100 / rank counts. Answerable: only queries whose gold is in the dictionary; the others are not in the denominator."
@@ -538,12 +539,10 @@ def evaluate(
     measured.update(by_encoder)
     empty = [benchmark.name for benchmark in benchmarks if not any(benchmark.name in found for found in measured.values())]
     if len(empty) == len(benchmarks):
-        raise fail(
-            "E548",
-            setting="--benchmarks",
-            value=",".join(empty or names),
-            why=f"none of the systems can be measured on any of them ({'; '.join(notes)})",
-        )
+        asked = list(empty or names)
+        value = ",".join(asked[:SHOWN_NAMES]) + (f" and {len(asked) - SHOWN_NAMES} others" if len(asked) > SHOWN_NAMES else "")
+        why = "\n- ".join(["none of the systems can be measured on any of them", *notes]).rstrip(".")
+        raise fail("E548", setting="--benchmarks", value=value, why=why)
     if empty:
         notes = [*notes, f"{', '.join(empty)}: left out, no system could be measured."]
         benchmarks = [benchmark for benchmark in benchmarks if benchmark.name not in empty]

@@ -261,6 +261,30 @@ def test_what_is_missing_is_named_with_where_to_get_it(data, tmp_path, command):
         command("evaluate", ["--benchmarks", "papers,cadec", *arguments])
 
 
+def test_if_everything_is_missing_each_set_has_its_own_line(tmp_path, command):
+    arguments = [
+        "--baselines",
+        "--data",
+        str(tmp_path),
+        "--work",
+        str(tmp_path / "work"),
+        "--kb",
+        str(tmp_path / "no-kb"),
+        "--out",
+        str(tmp_path / "e.json"),
+    ]
+    with pytest.raises(SapbertError) as error:
+        command("evaluate", ["--benchmarks", "papers", *arguments])
+    first, *lines = str(error.value).splitlines()
+    papers = catalogue.GROUPS["papers"]
+    assert first == (
+        f"[E548] Setting '--benchmarks' of the evaluation is '{','.join(papers[:3])} and {len(papers) - 3} others': "
+        "none of the systems can be measured on any of them"
+    )
+    assert [line.partition(":")[0] for line in lines[: len(papers)]] == [f"- {name}" for name in papers]
+    assert all("[E542]" in line for line in lines[: len(papers)])
+
+
 def test_every_row_says_what_is_needed():
     for name, source in catalogue.CORPORA.items():
         assert source.dictionary in catalogue.DICTIONARIES, name
