@@ -6,6 +6,8 @@ import json
 from pathlib import Path
 from typing import Any, Dict
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from trainings import LINES, PHASES, RECIPE, Killed, command, kill_at, write
 
@@ -13,8 +15,8 @@ from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from training import fit
 from training.data import pairs as pairs_module
-from training.fit import read_recipe
-from training.plan import in_words, plan, state
+from training.fit import read_recipe, resolve
+from training.plan import _texts_in_memory, in_words, plan, state
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 SAP = Path(__file__).parents[2] / "training" / "configs" / "sap.cfg"
@@ -49,6 +51,16 @@ def test_what_is_computed(settings: Dict[str, Any], tiny_pairs: Path) -> None:
     assert second - first == pytest.approx(more, abs=0.1)
     (limited,) = plan(SAP, {**settings, "training.max_steps": 7}, seconds=0)
     assert limited.lines["steps"].startswith("7 (")
+
+
+def test_texts_that_are_held_in_memory_are_counted(settings: Dict[str, Any], tmp_path: Path) -> None:
+    """110 bytes for each text, and three times its 40 characters and 4 bytes of length. Pairs are mapped from a file."""
+    texts = [f"{i:040}" for i in range(2000)]
+    table = {"label": pa.array(range(2000), pa.int32()), "text": pa.array(texts, pa.large_string()), "kind": ["name"] * 2000}
+    pq.write_table(pa.table(table), tmp_path / "texts.parquet")
+    distilled = read_recipe(SAP.parent / "biolord_distil.cfg", {"task.teacher": "t", "task.texts": str(tmp_path)})
+    assert _texts_in_memory(resolve(distilled)) == pytest.approx(2000 * (110 + 3 * 44), rel=0.05)
+    assert _texts_in_memory(resolve(read_recipe(SAP, settings))) == 0
 
 
 def test_pairs_that_are_not_made_yet_are_estimated(settings: Dict[str, Any], tiny_pairs: Path, tmp_path: Path) -> None:

@@ -364,8 +364,8 @@ class Means:
 def write_targets(folder: Path, texts: Texts, teacher: Any, dimensions: int, whiten: bool, path: Path) -> dict[str, Any]:
     """Write targets.npy (concepts, dimensions), and the PCA as mean.npy (d,) and components.npy (dimensions, d).
 
-    If `whiten` is set, the components are divided by the standard deviations, so the targets are always (means − mean) components^T. The memory does
-    not grow with the number of concepts, because their means are in a file while the PCA is computed.
+    If `whiten` is set, the components are divided by the standard deviations, so the targets are always (means − mean) components^T. The memory for
+    vectors does not grow with the number of concepts, because their means are in a file while the PCA is computed.
 
     Raises:
         SapbertError: E511 if the concepts or the teacher's dimensions are too few for `dimensions`.
