@@ -33,6 +33,18 @@ QUICK = {
     "baselines": "no-baselines",
 }
 
+# step -> seconds from its beginning to its kill; test_train kills a training
+KILLED = {
+    "kb build": 2.0,
+    "training pairs": 1.5,
+    "training definitions": 1.5,
+    "spacy_sapbert index": 6.0,
+    "training calibrate": 4.0,
+    "training evaluate": 6.0,
+    "training report": 2.0,
+    "spacy package": 1.0,
+}
+
 
 @pytest.fixture
 def clone(tmp_path: Path) -> Path:
@@ -145,9 +157,9 @@ def test_a_release_becomes_a_wheel_that_links(
 
 @pytest.mark.nightly
 @pytest.mark.e2e
-def test_a_workflow_killed_at_any_step_is_taken_up_by_the_same_command(clone: Path) -> None:
+def test_a_workflow_killed_at_each_step_is_taken_up_by_the_same_command(clone: Path) -> None:
     """All processes get SIGKILL shortly after a step began; then the same command does the rest, and complete results are not made again."""
-    for step in ("kb build", "training pairs", "spacy_sapbert index"):
+    for step, seconds in KILLED.items():
         with workflow(clone) as process:
             assert process.stdout is not None
             for line in process.stdout:
@@ -156,8 +168,10 @@ def test_a_workflow_killed_at_any_step_is_taken_up_by_the_same_command(clone: Pa
             else:
                 pytest.fail(f"'{step}' was not run")
             with pytest.raises(subprocess.TimeoutExpired):
-                process.wait({"kb build": 2.0, "training pairs": 1.5, "spacy_sapbert index": 6.0}[step])
+                process.wait(seconds)
             os.killpg(process.pid, signal.SIGKILL)
+        for left_over in (clone / "artifacts/umls").glob(".*.tmp"):
+            os.utime(left_over, (0, 0))  # a minute has passed: younger folders may belong to a build that has just begun
     shown = finish(clone)
     assert "Skipping 'kb/umls'" in shown
     assert list((clone / "packages/umls").glob("*.whl"))
