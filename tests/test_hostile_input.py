@@ -95,6 +95,7 @@ def test_markup_in_names_and_versions_is_shown_as_it_is(tmp_path: Path) -> None:
 def test_cells_are_no_formulas(begins: str) -> None:
     row: dict[str, Any] = dict.fromkeys(CSV_COLUMNS, "")
     row.update(mention=begins, name="-", start=-1, status=["negated"], nested=False, types=[], type_names=[], score=-0.25, probability=None, codes={})
+    row["candidates"] = [["C1", "-", -0.25]]
     row["extensions"] = {"mine": begins, "number": -0.5}
     found = {}
     for raw in (False, True):

@@ -28,6 +28,7 @@ _TOKEN = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]+(?:['’](?!s\b)[^\W\d_]+)?|['’
 _SIGN = {"?": "<query>", "+": "<plus>", "-": "<minus>", "–": "<minus>", "−": "<minus>"}
 _ABBREVIATED = frozenset("dr mr mrs ms vs st approx resp temp min max wt ht dx hx rx tx sx fx no pt pts neg pos inc jr sr ed al fig".split())  # noqa: SIM905
 _HARD = frozenset(";|•*!")
+_ENDS = frozenset(".?!")  # marks that may end a sentence
 _MARKS = frozenset([*_SIGN, *_HARD, ".", "'s", "’s"])
 _ITEM = re.compile(r"[-*•>+]\s|\d{1,3}[.)]\s|[(\[]?[a-z][.)]\s", re.IGNORECASE)
 _CONTINUES = frozenset("a an the of or and nor for with without in on to any by from at as her his their is was has had have denies".split())  # noqa: SIM905
@@ -113,6 +114,14 @@ class Rules:
         return found
 
 
+def find_sentences(text: str) -> list[Span]:
+    """Return (start, end) in characters of the sentences of a note, in order. White space between them is in none.
+
+    A sentence also ends where a line, a list item or a section ends. A line break inside a sentence does not end it.
+    """
+    return _Note(text, find_sections(text), (), {}).sentences()
+
+
 class _Note:
     """A text as tokens, clauses and triggers."""
 
@@ -132,6 +141,7 @@ class _Note:
                 self.words[at] = self._sign(at)
             elif self.words[at] == "’s":
                 self.words[at] = "'s"
+        self.marks = marks
         fixed = self._fixed(breaks)
         self.found = self._triggers(tree, fixed)
         self.bounds = self._bounds(fixed, marks)  # the first token of each clause
@@ -154,18 +164,33 @@ class _Note:
 
     def _fixed(self, breaks: Iterable[int]) -> set[int]:
         """Return the tokens that begin a line, a section or a known sentence. No trigger crosses these boundaries."""
-        starts, text = self.starts, self.text
+        starts = self.starts
         fixed = {bisect_left(starts, place) for place in breaks}
         for section in self.sections:
             fixed.add(bisect_left(starts, section.start))
             fixed.add(bisect_left(starts, section.body))
+        return fixed | self._lines()
+
+    def _lines(self) -> set[int]:
+        """Return the tokens that begin a line, without those where a long line was only wrapped."""
+        starts, text = self.starts, self.text
+        found: set[int] = set()
         place = text.find("\n")
         while place >= 0:
             at = bisect_left(starts, place)
-            if at < len(starts) and at not in fixed and self._ends_line(at, place):
-                fixed.add(at)
+            if at < len(starts) and self._ends_line(at, place):
+                found.add(at)
             place = text.find("\n", starts[at] if at < len(starts) else len(text))
-        return fixed
+        return found
+
+    def sentences(self) -> list[Span]:
+        """Return (start, end) in characters of the sentences. A sentence also ends at the end of a line, a list item and a section."""
+        n = len(self.words)
+        begins = {0} | self._lines() | {bisect_left(self.starts, section.start) for section in self.sections}
+        numbers = {at + 1 for at in begins if at < n and self.words[at].isdigit()}  # the full stop of "1. Asthma"
+        begins |= {at + 1 for at in self.marks if self.words[at] in _ENDS and at not in numbers and at + 1 < n and self._ends_sentence(at)}
+        first = sorted(begins - {n})
+        return [(self.starts[one], self.ends[other - 1]) for one, other in zip(first, [*first[1:], n]) if one < other]
 
     def _triggers(self, tree: dict[str, Any], fixed: set[int]) -> list[tuple[int, int, list[Rule]]]:
         """Return (first token, last token + 1, rules) of the longest trigger at each place, from left to right."""

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..context.sections import find_sections, section_at
 from ..errors import SapbertError, fail
 from ..files import checksum, is_disk_full, write_text
 from ..indexes.base import Threaded, reader_params_of
@@ -26,7 +25,11 @@ from .notes import Note, NoteReader, Partition
 FAILED = "_failed"  # readers of Parquet folders skip what begins with _ or .
 METADATA = b"spacy_sapbert"  # key of a part file's metadata that holds its counts
 LINKER = "sapbert_linker"
-COLUMNS = ["note_id", "start", "end", "mention", "label", "section", "status", "nested", "cui", "name", "types", "score", "probability", "codes"]
+COLUMNS = [
+    *("note_id", "start", "end", "mention", "label", "section", "status", "nested", "cui", "name", "types", "type_names", "score", "probability"),
+    *("codes", "candidates", "sentence"),
+]
+CANDIDATE = ("cui", "name", "score")  # fields of an item of the column "candidates"
 
 
 @dataclass(frozen=True)
@@ -279,25 +282,26 @@ class Annotator:
     def _rows_of(self, doc: Any, note: Note) -> Iterator[dict[str, Any]]:
         from ..render import NIL, rows
 
-        sections = find_sections(doc.text) if self.nlp.lang == "en" else []
         for row in rows(doc, self.linker.kb, self.linker.attr_name, note.note_id, self.settings.extensions):
             linked = row["cui"] != NIL
-            section = section_at(sections, row["start"])
             yield {
                 "note_id": note.note_id,
                 "start": row["start"],
                 "end": row["end"],
                 "mention": row["mention"],
                 "label": row["label"],
-                "section": None if section is None else section.kind,
+                "section": row["section"],
                 "status": row["status"],
                 "nested": row["nested"],
                 "cui": row["cui"] if linked else None,
                 "name": row["name"] if linked else None,
                 "types": row["types"],
+                "type_names": row["type_names"],
                 "score": row["score"],
                 "probability": row["probability"],
                 "codes": [f"{vocabulary}:{code}" for vocabulary, codes in row["codes"].items() for code in codes] if linked else [],
+                "candidates": [dict(zip(CANDIDATE, candidate)) for candidate in row["candidates"]],
+                "sentence": row["sentence"],
                 **{name: json.dumps(value, ensure_ascii=False, default=str) for name, value in row.get("extensions", {}).items()},
                 **dict(zip(self.settings.keep_columns, note.kept)),
             }
@@ -338,8 +342,8 @@ def schema(counts: AnnotationCounts, extensions: Sequence[str] = ()) -> Any:
     import pyarrow as pa
 
     text, whole, real = pa.string(), pa.int32(), pa.float32()
-    some = pa.list_(text)
-    kinds = [text, whole, whole, text, text, text, some, pa.bool_(), text, text, some, real, real, some]
+    some, candidates = pa.list_(text), pa.list_(pa.struct(dict(zip(CANDIDATE, (text, text, real)))))
+    kinds = [text, whole, whole, text, text, text, some, pa.bool_(), text, text, some, some, real, real, some, candidates, text]
     columns = {**dict(zip(COLUMNS, kinds, strict=True)), **dict.fromkeys(extensions, text)}
     return pa.schema(columns, metadata={METADATA: json.dumps(counts._asdict()).encode()})
 

@@ -3,7 +3,7 @@
 from .csv import CSV_COLUMNS, to_csv
 from .html import concept_url, to_html
 from .jsonl import to_jsonl
-from .records import GROUPS, NIL, STATUS, STATUS_NAMES, Row, linked_spans, row_of, rows
+from .records import GROUPS, NIL, STATUS, STATUS_NAMES, Places, Row, linked_spans, row_of, rows
 from .table import MAX_WIDTH, MIN_WIDTH, to_table
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "NIL",
     "STATUS",
     "STATUS_NAMES",
+    "Places",
     "Row",
     "concept_url",
     "linked_spans",

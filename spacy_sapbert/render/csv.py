@@ -9,8 +9,10 @@ from typing import Any, TextIO
 
 from .records import Row
 
-CSV_COLUMNS = ["note", "start", "end", "mention", "label", "status", "nested", "cui", "name", "types", "type_names", "score", "probability", "codes"]
-
+CSV_COLUMNS = [
+    *("note", "start", "end", "mention", "label", "section", "status", "nested", "cui", "name", "types", "type_names", "score", "probability"),
+    *("codes", "candidates", "sentence"),
+]
 
 _NUMBER = re.compile(r"-?\d+\.\d+")  # a score or probability
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet reads a cell that begins with one of these as a formula, and runs it
@@ -36,6 +38,7 @@ def to_csv(rows: Iterable[Row], stream: TextIO, extensions: Sequence[str] = (), 
         flat = {
             **row,
             **row.get("extensions", {}),
+            "section": row["section"] or "",
             "status": "|".join(row["status"] or ()),
             "nested": "true" if row["nested"] else "",
             "types": "|".join(row["types"]),
@@ -43,6 +46,7 @@ def to_csv(rows: Iterable[Row], stream: TextIO, extensions: Sequence[str] = (), 
             "score": "" if row["score"] is None else f"{row['score']:.4f}",
             "probability": "" if row["probability"] is None else f"{row['probability']:.4f}",
             "codes": "|".join(f"{vocabulary}={code}" for vocabulary, codes in row["codes"].items() for code in codes),
+            "candidates": "|".join(f"{concept}={score:.4f}" for concept, _, score in row["candidates"]),
         }
         writer.writerow([flat[column] if raw else harmless(flat[column]) for column in columns])
         count += 1

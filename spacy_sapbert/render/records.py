@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 from spacy.tokens import Doc, Span, Token
 
+from ..context.rules import find_sentences
+from ..context.sections import find_sections, section_at
 from ..doc.spans import ALL, attribute_names
 from ..kb import semantic_types
 from ..kb.knowledge_base import Entity, KnowledgeBase
@@ -50,9 +54,56 @@ def linked_spans(doc: Doc, attr: str = "kb_ents") -> list[Span]:
 
 def rows(doc: Doc, kb: KnowledgeBase, attr: str = "kb_ents", note_id: str = "", extensions: Sequence[str] = ()) -> Iterator[Row]:
     """Yield one record for each span of a Doc, see `row_of`."""
-    nested = nested_places(doc)
+    places = Places(doc)
     for span in linked_spans(doc, attr):
-        yield row_of(span, kb, attr, note_id, extensions, nested=(span.start, span.end) in nested)
+        yield row_of(span, kb, attr, note_id, extensions, places=places)
+
+
+class Places:
+    """What a Doc says about the places of its spans: sections, sentences, and which spans are nested. Each is found once, when it is first asked for.
+
+    Args:
+        doc: a Doc.
+    """
+
+    def __init__(self, doc: Doc) -> None:
+        self._doc = doc
+
+    @cached_property
+    def _sections(self) -> list[Any]:
+        return find_sections(self._doc.text) if self._doc.lang_ == "en" else []
+
+    @cached_property
+    def _sentences(self) -> list[tuple[int, int]]:
+        """(start, end) in characters of the sentences: those of the pipeline; if it sets none, by rules for plain text."""
+        if self._doc.has_annotation("SENT_START"):
+            return [(sentence.start_char, sentence.end_char) for sentence in self._doc.sents]
+        return find_sentences(self._doc.text)
+
+    @cached_property
+    def _begins(self) -> list[int]:
+        return [start for start, _ in self._sentences]
+
+    @cached_property
+    def _nested(self) -> set[tuple[int, int]]:
+        return nested_places(self._doc)
+
+    def section(self, span: Span) -> str | None:
+        """Return the kind of the section in which a span begins, see `context.sections.Section`; None if the language is not English."""
+        section = section_at(self._sections, span.start_char)
+        return None if section is None else str(section.kind)
+
+    def sentence(self, span: Span) -> str:
+        """Return the sentence of a span, as it is written in the text; several sentences if the span is not inside one."""
+        text: str = self._doc.text
+        if not self._begins:  # the text is only white space
+            return str(span.text)
+        first, last = (max(bisect_right(self._begins, char) - 1, 0) for char in (span.start_char, span.end_char - 1))
+        return text[min(self._begins[first], span.start_char) : max(self._sentences[last][1], span.end_char)]
+
+    def nested(self, span: Span) -> bool:
+        """Return whether a span is a nested mention, see `nested_places`."""
+        return (span.start, span.end) in self._nested
 
 
 def row_of(
@@ -63,6 +114,7 @@ def row_of(
     extensions: Sequence[str] = (),
     *,
     nested: bool | None = None,
+    places: Places | None = None,
 ) -> Row:
     """Return a span and its link as a record that JSON can hold.
 
@@ -72,13 +124,14 @@ def row_of(
         attr: the linker's `attr_name`.
         note_id: id of the note.
         extensions: names of Span extensions, of any component, whose values are added.
-        nested: whether it is a nested mention; None: look it up in the Doc, which is slow if it is done for many spans.
+        nested: whether it is a nested mention; None: as `places` says.
+        places: sections, sentences and nested mentions of the Doc; None: they are looked up, which is slow if it is done for many spans.
 
     Returns:
-        note, start and end (characters), mention, label, status (list of the statuses that hold; None without clinical_status), nested (whether
-        the span is inside a longer mention that was chosen), cui ("NIL" if there is no link), name, types (TUIs), type_names, score (None for NIL),
-        probability (None without a calibration), candidates [[id, name, score] …] best first, codes, explain; if extensions are given also
-        extensions (name -> value).
+        note, start and end (characters), mention, label, section (kind of the section; None for languages other than English), status (list of the
+        statuses that hold; None without clinical_status), nested (whether the span is inside a longer mention that was chosen), cui ("NIL" if there is no link), name, types (TUIs), type_names, score (None for NIL),
+        probability (None without a calibration), candidates [[id, name, score] …] best first, codes, sentence
+        (its text), explain; if extensions are given also extensions (name -> value).
     """
     _, codes_attr, explain_attr, prob_attr = attribute_names(attr)
     found = _extension(span, attr) or []
@@ -91,14 +144,16 @@ def row_of(
         score = next((c[2] for c in candidates if c[0] == cui), explain.get("score"))
     entity = entity_of(kb, cui)
     types = [str(tui) for tui in entity.types] if entity is not None else []
+    places = places or Places(span.doc)
     row: Row = {
         "note": note_id,
         "start": span.start_char,
         "end": span.end_char,
         "mention": span.text,
         "label": span.label_,
+        "section": places.section(span),
         "status": status_of(span),
-        "nested": (span.start, span.end) in nested_places(span.doc) if nested is None else nested,
+        "nested": places.nested(span) if nested is None else nested,
         "cui": cui,
         "name": name_of(kb, cui),
         "types": types,
@@ -107,6 +162,7 @@ def row_of(
         "probability": _plain(_extension(span, prob_attr)) if candidates and candidates[0][0] == cui else None,
         "candidates": candidates,
         "codes": _plain(_extension(span, codes_attr) or {}),
+        "sentence": places.sentence(span),
         "explain": explain,
     }
     if extensions:

@@ -256,6 +256,9 @@ class ReviewStore:
 
 _INSERT = "INSERT INTO mention (note, start, end, cui, doubt, added, record) VALUES (?, ?, ?, ?, ?, 0, ?)"
 
+# fields of a record that are not stored: those of the note and of the concept are found again when they are needed, the others are not shown
+_FOUND_AGAIN = frozenset(["note", "codes", "types", "type_names", "name", "section", "sentence"])
+
 
 def doubt_of(row: Row) -> float:
     """Return how doubtful a link is: 1 minus its probability, 0 to 1; -1 for no link, or a link without a probability."""
@@ -265,7 +268,7 @@ def doubt_of(row: Row) -> float:
 def _proposals(note: int, rows: Iterable[Row]) -> Iterator[tuple[Any, ...]]:
     for row in rows:
         if not row.get("nested"):
-            stored = {key: value for key, value in row.items() if key not in ("note", "codes", "types", "type_names", "name")}
+            stored = {key: value for key, value in row.items() if key not in _FOUND_AGAIN}
             stored["candidates"] = [
                 [concept_id, score] for concept_id, *_, score in row["candidates"]
             ]  # names are left out, because they come from the knowledge base

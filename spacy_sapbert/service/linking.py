@@ -12,7 +12,7 @@ from spacy.language import Language
 from spacy.tokens import Doc
 
 from ..doc.own import OWN, Place, with_spans
-from ..render import NIL, row_of, rows
+from ..render import NIL, Places, row_of, rows
 from ..search import CandidateSearch
 from ..types import Loadable
 from .concepts import candidates_of
@@ -172,7 +172,8 @@ class Linking:
             found = list(rows(doc, kb, attr))
         else:  # each span of the request, in its order
             by_place = {(span.start_char, span.end_char): span for span in doc.spans[OWN]}
-            found = [{**row_of(by_place[place.start, place.end], kb, attr, nested=False), "label": place.label} for place in places]
+            where = Places(doc)
+            found = [{**row_of(by_place[place.start, place.end], kb, attr, nested=False, places=where), "label": place.label} for place in places]
         for row in found:
             del row["note"]
             row["explain"].pop("cached", None)

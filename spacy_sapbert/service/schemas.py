@@ -86,6 +86,7 @@ class Mention(BaseModel):
     end: int
     mention: str
     label: str
+    section: str | None
     status: list[str] | None
     nested: bool
     cui: str
@@ -96,6 +97,7 @@ class Mention(BaseModel):
     probability: float | None
     candidates: list[tuple[str, str, float]]
     codes: dict[str, list[str]]
+    sentence: str
     explain: dict[str, Any]
 
 

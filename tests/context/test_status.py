@@ -10,7 +10,7 @@ import pytest
 import spacy
 from spacy.tokens import Doc, Span
 
-from spacy_sapbert.context.rules import SHIPPED, STATUSES, Rules
+from spacy_sapbert.context.rules import SHIPPED, STATUSES, Rules, find_sentences
 from spacy_sapbert.errors import MissingFile, SapbertError
 
 LINES = (Path(__file__).parent / "status_cases.tsv").read_text(encoding="utf-8").splitlines()
@@ -69,9 +69,21 @@ def test_known_sentences_bound_a_scope() -> None:
     assert said(text, "cough", breaks=(0, 9)) == "-"
 
 
+def test_sentences_by_rules() -> None:
+    text = (
+        "CC: cough. Seen by Dr. Hall, no fever\nand no rash; takes 1.5 mg b.i.d. with food!\n\n1. Asthma\n2. Gout (left). K 5.9?\n"
+        "Meds:\n- aspirin\n- iron  \n"
+    )
+    assert [text[start:end] for start, end in find_sentences(text)] == [
+        *("CC: cough.", "Seen by Dr. Hall, no fever\nand no rash; takes 1.5 mg b.i.d. with food!", "1. Asthma", "2. Gout (left).", "K 5.9?", "Meds:"),
+        *("- aspirin", "- iron"),
+    ]
+
+
 @pytest.mark.parametrize("text", ["", "???", "[**Name**] [**Hospital**]", "\n\n\n", "   ", "Pas de fièvre, 発熱なし", "�\x00"])
 def test_odd_text_is_read(text: str) -> None:
     assert RULES.statuses(text, []) == []
+    assert "".join("".join(text[start:end].split()) for start, end in find_sentences(text)) == "".join(text.split())  # nothing is lost
     places = [(0, len(text))] if text else []
     assert len(RULES.statuses(text, places)) == len(places)
 
@@ -81,6 +93,7 @@ def test_one_long_line_takes_linear_time(piece: str) -> None:
     text = (piece * (10**5 // len(piece)))[: 10**5]
     mentions = [(at, at + 3) for at in range(0, len(text) - 3, 200)]
     start = time.process_time()
+    find_sentences(text)
     assert len(RULES.statuses(text, mentions)) == len(mentions)
     assert time.process_time() - start < 5
 
