@@ -10,7 +10,7 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
-from ..errors import MissingFile, fail
+from ..errors import fail
 
 
 class Format(str, Enum):
@@ -47,24 +47,22 @@ def export_docs(docs: list[Any], linker: Any, format: Format, out: Path | None, 
     import io
 
     from .. import render
-    from ..exports import base, bioc, brat, comprehend, fhir, omop, phenopackets
+    from ..exports import athena as concept_ids
+    from ..exports import base
+    from ..exports.formats import FOLDERS, Exporter
 
-    kb, origin = linker.kb, base.origin_of(linker.bundle)
-    notes = [base.LinkedNote(note_id, doc.text, list(render.rows(doc, kb, note_id=note_id))) for doc, note_id in docs]
-    if format is Format.brat:
+    kb = linker.kb
+    exporter = Exporter(kb, base.origin_of(linker.bundle), None if athena is None else concept_ids.open_table(athena).find)
+    notes = [base.LinkedNote(note_id, doc.text, list(render.rows(doc, kb, linker.attr_name, note_id))) for doc, note_id in docs]
+    if format.value in FOLDERS:
         assert out is not None
         try:
-            brat.write(notes, origin, out)
+            exporter.write_folder(notes, out)
         except OSError as error:
             raise fail("E009", path=out, error=error.strerror) from error
         return
     text = io.StringIO()
-    if format is Format.omop:
-        omop.write(notes, origin, text, athena)
-    elif format is Format.comprehend:
-        comprehend.write(notes, origin, text, lambda concept_id: kb.codes(kb.row_of(concept_id)) if concept_id in kb else {})
-    else:
-        {Format.fhir: fhir.write, Format.phenopackets: phenopackets.write, Format.bioc: bioc.write}[format](notes, origin, text)
+    exporter.write(format.value, notes, text)
     write_out(text.getvalue(), out)
 
 
@@ -151,12 +149,8 @@ def check_format(format: Format, out: Path | None, athena: Path | None) -> None:
     Raises:
         SapbertError: E002, an option does not fit the format; E401, Athena's files are missing.
     """
-    from ..exports.athena import CONCEPT, RELATIONSHIP
+    from ..exports.formats import FOLDERS, check_athena
 
-    if format is Format.brat and (out is None or out.is_file()):
+    if format.value in FOLDERS and (out is None or out.is_file()):
         raise fail("E002", setting="--out", component="link", value=str(out), why="brat needs a folder, because it has two files for each note.")
-    if athena is not None and format is not Format.omop:
-        raise fail("E002", setting="--athena", component="link", value=str(athena), why="it is for --format omop.")
-    for name in (CONCEPT, RELATIONSHIP) if athena is not None else ():
-        if not (athena / name).is_file():  # type: ignore[operator]
-            raise fail("E401", MissingFile, path=athena / name)  # type: ignore[operator]
+    check_athena(format.value, athena, "link")

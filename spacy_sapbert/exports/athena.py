@@ -1,13 +1,21 @@
-"""Look up concept ids of OMOP in the files that a user downloaded from Athena: CONCEPT.csv and CONCEPT_RELATIONSHIP.csv."""
+"""Look up concept ids of OMOP in the files that a user downloaded from Athena: CONCEPT.csv and CONCEPT_RELATIONSHIP.csv.
+
+These files have millions of rows. They are read once, into a small database in the cache; later runs only open the database.
+"""
 
 from __future__ import annotations
 
-import csv
-from collections.abc import Collection, Iterator
+import os
+import sqlite3
+import tempfile
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import NamedTuple
 
-from ..errors import MissingFile, fail
+from ..build.default_linkers import cache_folder, check_cache, fingerprint_of
+from ..errors import MissingFile, fail, logger
+from ..files import disk_full_as_error
 
 CONCEPT, RELATIONSHIP = "CONCEPT.csv", "CONCEPT_RELATIONSHIP.csv"
 MAPS_TO = "Maps to"
@@ -23,6 +31,9 @@ VOCABULARIES = {
     "NCI": "NCIt",
 }
 Code = tuple[str, str]  # vocabulary of this package, code
+DATABASE = "athena"  # folder of the databases in the cache
+FORMAT = 1  # of the database; it is part of the name of its file
+_TABLE = "CREATE TABLE code (vocabulary TEXT, code TEXT, source INTEGER, standard INTEGER, PRIMARY KEY (vocabulary, code)) WITHOUT ROWID"
 
 
 class ConceptIds(NamedTuple):
@@ -37,50 +48,144 @@ class ConceptIds(NamedTuple):
     standard: int
 
 
-def find(folder: Path, codes: Collection[Code]) -> dict[Code, ConceptIds]:
-    """Find the concept ids of some codes. The files are read line by line, and only the ids of these codes are kept in memory.
+Find = Callable[[Collection[Code]], Mapping[Code, ConceptIds]]  # codes -> the concept ids of those that Athena's files have
+
+
+class ConceptTable:
+    """The concept ids of all codes of the vocabularies in `VOCABULARIES`. Several threads and processes may use one database.
+
+    Args:
+        path: the database, see `open_table`.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def find(self, codes: Collection[Code]) -> dict[Code, ConceptIds]:
+        """Return code -> its concept ids, for the codes that were found."""
+        found: dict[Code, ConceptIds] = {}
+        with closing(sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)) as database:
+            for code in sorted(codes):
+                row = database.execute("SELECT source, standard FROM code WHERE vocabulary = ? AND code = ?", code).fetchone()
+                if row is not None:
+                    found[code] = ConceptIds(*row)
+        return found
+
+
+def check_files(folder: Path) -> None:
+    """Check that a folder holds the two files of Athena.
+
+    Raises:
+        SapbertError: E401, one of them is missing.
+    """
+    for name in (CONCEPT, RELATIONSHIP):
+        if not (folder / name).is_file():
+            raise fail("E401", MissingFile, path=folder / name)
+
+
+def fingerprint(folder: Path) -> str:
+    """Return a short hash of names, sizes and times of Athena's files.
+
+    Raises:
+        SapbertError: E401, a file is missing.
+    """
+    check_files(folder)
+    states = [(folder / name).stat() for name in (CONCEPT, RELATIONSHIP)]
+    return fingerprint_of([FORMAT, [[state.st_size, state.st_mtime_ns] for state in states]])
+
+
+def open_table(folder: Path) -> ConceptTable:
+    """Open the concept ids of Athena's files. If they are not in the cache yet, they are read; a full download takes minutes.
 
     Args:
         folder: folder with Athena's files.
-        codes: codes of the vocabularies in `VOCABULARIES`; other codes are not found.
-
-    Returns:
-        Code -> its concept ids, for the codes that were found.
 
     Raises:
-        SapbertError: E401, a file is missing; E403, a row is not in Athena's format.
+        SapbertError: E401, a file is missing; E403, a row is not in Athena's format; E404, a file is not UTF-8; E008, E055, the cache cannot be
+            written.
     """
-    wanted = {(VOCABULARIES[vocabulary], code): (vocabulary, code) for vocabulary, code in codes if vocabulary in VOCABULARIES}
-    found: dict[Code, ConceptIds] = {}
-    for number, row in _rows(folder / CONCEPT, ("concept_id", "vocabulary_id", "concept_code", "standard_concept", "invalid_reason")):
-        code = wanted.get((row["vocabulary_id"], row["concept_code"]))
-        if code is not None:
-            concept = _number(folder / CONCEPT, number, row["concept_id"])
-            found[code] = ConceptIds(concept, concept if row["standard_concept"] == "S" and not row["invalid_reason"] else 0)
-    open_ones = {ids.source: code for code, ids in found.items() if not ids.standard}
-    if open_ones:
-        for number, row in _rows(folder / RELATIONSHIP, ("concept_id_1", "concept_id_2", "relationship_id", "invalid_reason")):
-            if row["relationship_id"] == MAPS_TO and not row["invalid_reason"]:
-                code = open_ones.get(_number(folder / RELATIONSHIP, number, row["concept_id_1"]))
-                if code is not None and not found[code].standard:  # if there are several, the first one counts
-                    found[code] = found[code]._replace(standard=_number(folder / RELATIONSHIP, number, row["concept_id_2"]))
-    return found
+    place = cache_folder() / DATABASE
+    path = place / f"{fingerprint(folder)}.sqlite"
+    if not path.is_file():
+        check_cache(place)
+        logger.info("Reading the concept ids of %s into the cache", folder)
+        with disk_full_as_error(path):
+            handle, scratch = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=place)
+            os.close(handle)
+            try:
+                _build(folder, Path(scratch))
+                os.replace(scratch, path)
+            finally:
+                Path(scratch).unlink(missing_ok=True)
+    return ConceptTable(path)
 
 
-def _rows(path: Path, columns: Collection[str]) -> Iterator[tuple[int, dict[str, str]]]:
-    """Yield (line number, row) of a file from Athena. Columns are separated by tabs, and quotes are ordinary characters."""
+def _build(folder: Path, path: Path) -> None:
+    ours = {theirs: vocabulary for vocabulary, theirs in VOCABULARIES.items()}
+    without: set[int] = set()  # concepts that are not standard
+
+    def codes() -> Iterator[tuple[str, str, int, int]]:
+        names = ("concept_id", "vocabulary_id", "concept_code", "standard_concept", "invalid_reason")
+        for line, (number, vocabulary, code, standard, invalid) in _rows(folder / CONCEPT, names):
+            if vocabulary in ours:
+                concept = _number(folder / CONCEPT, line, number)
+                if standard == "S" and not invalid:
+                    yield ours[vocabulary], code, concept, concept
+                else:
+                    without.add(concept)
+                    yield ours[vocabulary], code, concept, 0
+
+    def mapped() -> Iterator[tuple[int, int]]:
+        names = ("concept_id_1", "concept_id_2", "relationship_id", "invalid_reason")
+        for line, (one, other, relationship, invalid) in _rows(folder / RELATIONSHIP, names):
+            if relationship == MAPS_TO and not invalid:
+                source = _number(folder / RELATIONSHIP, line, one)
+                if source in without:
+                    without.discard(source)  # if there are several, the first one counts
+                    yield _number(folder / RELATIONSHIP, line, other), source
+
+    with closing(sqlite3.connect(path)) as database:
+        database.execute("PRAGMA journal_mode = OFF")
+        database.execute("PRAGMA synchronous = OFF")
+        database.execute(_TABLE)
+        # a code that is there twice: a valid concept replaces one that is not
+        database.executemany(
+            "INSERT INTO code VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET source = excluded.source, standard = excluded.standard "
+            "WHERE code.standard = 0",
+            codes(),
+        )
+        database.execute("CREATE INDEX open_ones ON code (source) WHERE standard = 0")
+        database.executemany("UPDATE code SET standard = ? WHERE source = ? AND standard = 0", mapped())
+        database.execute("DROP INDEX open_ones")
+        database.commit()
+
+
+def _rows(path: Path, columns: Collection[str]) -> Iterator[tuple[int, list[str]]]:
+    """Yield (line number, values of the columns) of a file from Athena. Columns are separated by tabs, and quotes are ordinary characters.
+
+    Raises:
+        SapbertError: E401, E403, E404, see `open_table`.
+    """
+    line = 0
     try:
-        with open(path, encoding="utf-8", newline="") as file:
-            reader = csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
-            missing = [column for column in columns if column not in (reader.fieldnames or ())]
+        with open(path, encoding="utf-8-sig", newline="\n") as file:
+            header = file.readline().rstrip("\r\n").lower().split("\t")
+            line = 1
+            missing = [column for column in columns if column not in header]
             if missing:
-                raise fail("E403", path=path, line=1, why=f"it has no column {', '.join(missing)}.")
-            for row in reader:
-                if None in row.values():
-                    raise fail("E403", path=path, line=reader.line_num, why="it has fewer columns than the header.")
-                yield reader.line_num, row
+                raise fail("E403", path=path, line=1, why=f"it has no column {', '.join(missing)}. Athena's files have tabs between the columns.")
+            places = [header.index(column) for column in columns]
+            for line, text in enumerate(file, 2):
+                values = text.rstrip("\r\n").split("\t")
+                if len(values) < len(header):
+                    if not text.strip():
+                        continue
+                    raise fail("E403", path=path, line=line, why="it has fewer columns than the header.")
+                yield line, [values[place] for place in places]
     except FileNotFoundError as error:
         raise fail("E401", MissingFile, path=path) from error
+    except UnicodeDecodeError as error:
+        raise fail("E404", path=path, line=line + 1) from error
 
 
 def _number(path: Path, line: int, text: str) -> int:

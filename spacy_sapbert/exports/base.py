@@ -24,11 +24,13 @@ class LinkedNote(NamedTuple):
         note_id: id of the note.
         text: its text.
         rows: records of its mentions, see `render.row_of`.
+        number: number of the note in its corpus, from 1; 0: its place among the notes that are written.
     """
 
     note_id: str
     text: str
     rows: list[Row]
+    number: int = 0
 
 
 @dataclass(frozen=True)

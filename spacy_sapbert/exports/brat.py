@@ -6,7 +6,7 @@ Source: Stenetorp et al., BRAT: a web-based tool for NLP-assisted text annotatio
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from ..files import write_text
@@ -32,17 +32,25 @@ def write(notes: Iterable[LinkedNote], origin: Origin, folder: Path) -> int:
         Number of notes.
     """
     folder.mkdir(parents=True, exist_ok=True)
+    count = 0
+    for name, text in files(notes):
+        write_text(folder / name, text)
+        count += name.endswith(".ann")
+    return count
+
+
+def files(notes: Iterable[LinkedNote]) -> Iterator[tuple[str, str]]:
+    """Yield (name, text) of every file: NOTE.txt and NOTE.ann of each note, and annotation.conf at the end."""
     names: set[str] = set()
     types: set[str] = set()
     for note in notes:
         name = _name(note.note_id, names)
-        write_text(folder / f"{name}.txt", note.text)
-        write_text(folder / f"{name}.ann", standoff(note))
+        yield f"{name}.txt", note.text
+        yield f"{name}.ann", standoff(note)
         types |= {_type(row) for row in chosen(note.rows)}
     attributes = "".join(f"{status.capitalize()}\tArg:<ENTITY>\n" for status in STATUS_NAMES)
     entities = "".join(f"{name}\n" for name in sorted(types))
-    write_text(folder / CONFIG, f"[entities]\n{entities}[relations]\n[events]\n[attributes]\n{attributes}")
-    return len(names)
+    yield CONFIG, f"[entities]\n{entities}[relations]\n[events]\n[attributes]\n{attributes}"
 
 
 def standoff(note: LinkedNote) -> str:

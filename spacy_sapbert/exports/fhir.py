@@ -46,6 +46,19 @@ def write(notes: Iterable[LinkedNote], origin: Origin, stream: TextIO) -> int:
     return len(made["entry"])
 
 
+def write_lines(notes: Iterable[LinkedNote], origin: Origin, stream: TextIO) -> int:
+    """Write one Bundle for each note, each as one line of JSON (NDJSON).
+
+    Returns:
+        Number of Bundles.
+    """
+    count = 0
+    for note in notes:
+        count += 1
+        stream.write(json.dumps(bundle([note], origin), ensure_ascii=False) + "\n")
+    return count
+
+
 def bundle(notes: Iterable[LinkedNote], origin: Origin) -> Resource:
     """Return the Bundle of some notes.
 

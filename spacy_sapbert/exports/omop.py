@@ -6,7 +6,7 @@ Source: https://ohdsi.github.io/CommonDataModel/cdm54.html#note_nlp.
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -23,32 +23,61 @@ AROUND = 60  # characters of the text on each side of a mention, in a snippet
 UNKNOWN = 0  # OMOP's "No matching concept"
 
 
-def write(notes: Iterable[LinkedNote], origin: Origin, stream: TextIO, folder: Path | None = None) -> int:
+def write(notes: Iterable[LinkedNote], origin: Origin, stream: TextIO, find: athena.Find | None = None) -> int:
     """Write a header and one row for each linked mention.
 
     Args:
         notes: linked notes. If an id is not a whole number, the note_id is the number of the note, from 1, and the id is in term_modifiers.
         origin: origin of the links.
         stream: a file that was opened with newline="".
-        folder: folder with Athena's files, for concept ids; None: concept ids are 0.
+        find: function that finds concept ids, see `athena.ConceptTable`; None: concept ids are 0.
 
     Returns:
         Number of rows, without the header.
     """
     every = list(notes)
     codes = {(vocabulary, code) for note in every for row in linked(note) for vocabulary, some in row["codes"].items() for code in some}
-    ids = {} if folder is None else athena.find(folder, codes)
+    ids = {} if find is None else find(codes)
     writer = csv.DictWriter(stream, COLUMNS)
     writer.writeheader()
     count = 0
     for number, note in enumerate(every, 1):
         for row in linked(note):
             count += 1
-            writer.writerow({"note_nlp_id": count, **_record(note, number, row, origin, ids)})
+            writer.writerow({"note_nlp_id": count, **_record(note, note.number or number, row, origin, ids)})
     return count
 
 
-def _record(note: LinkedNote, number: int, row: Row, origin: Origin, ids: dict[athena.Code, athena.ConceptIds]) -> dict[str, Any]:
+def renumber(paths: Iterable[Path]) -> list[Path]:
+    """Make note_nlp_id count through several files, in their order. Files whose numbers are right are not changed.
+
+    Returns:
+        The files that were changed.
+    """
+    changed: list[Path] = []
+    following = 1
+    for path in paths:
+        with open(path, encoding="utf-8", newline="") as file:
+            numbers = [int(row["note_nlp_id"]) for row in csv.DictReader(file)]
+        if not numbers or numbers[0] == following:
+            following += len(numbers)
+            continue
+        scratch = path.with_name(f".{path.name}.tmp")
+        try:
+            with open(path, encoding="utf-8", newline="") as file, open(scratch, "w", encoding="utf-8", newline="") as out:
+                writer = csv.DictWriter(out, COLUMNS)
+                writer.writeheader()
+                for row in csv.DictReader(file):
+                    writer.writerow({**row, "note_nlp_id": following})
+                    following += 1
+            scratch.replace(path)
+        finally:
+            scratch.unlink(missing_ok=True)
+        changed.append(path)
+    return changed
+
+
+def _record(note: LinkedNote, number: int, row: Row, origin: Origin, ids: Mapping[athena.Code, athena.ConceptIds]) -> dict[str, Any]:
     whole = note.note_id.isdecimal() and note.note_id.isascii()
     best = concept_ids(row, ids)
     modifiers = [*(f"{status}=true" for status in row["status"] or ()), f"concept={row['cui']}", f"name={row['name']}"]
@@ -71,7 +100,7 @@ def _record(note: LinkedNote, number: int, row: Row, origin: Origin, ids: dict[a
     }
 
 
-def concept_ids(row: Row, ids: dict[athena.Code, athena.ConceptIds]) -> athena.ConceptIds:
+def concept_ids(row: Row, ids: Mapping[athena.Code, athena.ConceptIds]) -> athena.ConceptIds:
     """Return the ids of a record's best code, in the order of `athena.VOCABULARIES`: one with a standard concept, otherwise any that OMOP has."""
     known = [ids[vocabulary, code] for vocabulary in athena.VOCABULARIES for code in row["codes"].get(vocabulary, ()) if (vocabulary, code) in ids]
     return next((each for each in known if each.standard), known[0] if known else athena.ConceptIds(UNKNOWN, UNKNOWN))

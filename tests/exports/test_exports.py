@@ -153,6 +153,12 @@ NOTE_NLP = """CREATE TABLE note_nlp (
 LENGTHS = {name.strip('"'): int(size) for name, size in re.findall(r'("?\w+"?) varchar\((\d+)\)', NOTE_NLP)}
 
 
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Give each test a cache of its own, because Athena's files are read into the cache."""
+    monkeypatch.setenv("SPACY_SAPBERT_CACHE", str(tmp_path / "cache"))
+
+
 @pytest.fixture
 def athena_folder(tmp_path: Path) -> Path:
     concept = """concept_id,concept_name,domain_id,vocabulary_id,concept_class_id,standard_concept,concept_code,valid_start_date,valid_end_date,invalid_reason
@@ -174,7 +180,8 @@ def athena_folder(tmp_path: Path) -> Path:
 
 def test_omop_rows_fit_the_table(athena_folder: Path) -> None:
     other = LinkedNote("ward/é 1", "fever", [row("fever", "fever", "C0015967")])
-    found = list(csv.DictReader(io.StringIO(written(omop.write, athena_folder, notes=(NOTE, other)), newline="")))
+    find = athena.open_table(athena_folder).find
+    found = list(csv.DictReader(io.StringIO(written(omop.write, find, notes=(NOTE, other)), newline="")))
     assert [r["lexical_variant"] for r in found] == [
         *("fever", "HTN", "high blood pressure", "Aspirin", "<glucose> test", "breast cancer", "appendectomy", "liver", "ASA", "fever"),
     ]
@@ -203,18 +210,100 @@ def test_omop_long_mentions_and_names_are_cut() -> None:
     assert found["note_nlp_concept_id"] == "0"
 
 
+def test_numbers_of_rows_count_through_several_files(tmp_path: Path) -> None:
+    paths = [tmp_path / f"{number}.csv" for number in range(4)]
+    for path, notes in zip(paths, ([NOTE], [EMPTY], [NOTE, NOTE], [NOTE])):
+        with open(path, "w", encoding="utf-8", newline="") as stream:
+            omop.write(notes, ORIGIN, stream)
+    before = [path.read_bytes() for path in paths]
+    assert omop.renumber(paths) == paths[2:]
+    numbers = [[int(r["note_nlp_id"]) for r in csv.DictReader(io.StringIO(path.read_text(encoding="utf-8"), newline=""))] for path in paths]
+    assert numbers == [list(range(1, 10)), [], list(range(10, 28)), list(range(28, 37))]
+    rest = [[line.partition(b",")[2] for line in path.read_bytes().splitlines()] for path in paths]
+    assert rest == [[line.partition(b",")[2] for line in text.splitlines()] for text in before]
+    assert omop.renumber(paths) == []
+
+
+CONCEPT_LINES = """
+8515\tAsian\tRace\tRace\tRace\tS\t2\t19700101\t20991231\t
+1\t"Quoted\tCondition\tSNOMED\tDisorder\tS\t11\t20020131\t20991231\t
+2\tA "b" c, d\tCondition\tSNOMED\tDisorder\tC\t12\t20020131\t20991231\t
+3\told, replaced\tCondition\tSNOMED\tDisorder\t\t13\t20020131\t20150101\tU
+4\told, deleted\tCondition\tSNOMED\tDisorder\t\t14\t20020131\t20150101\tD
+5\tinvalid but S\tDrug\tRxNorm\tIngredient\tS\t15\t20020131\t20150101\tD
+6\tone code, two meanings\tCondition\tICD10CM\t4-char\t\tE11.21\t20020131\t20991231\t
+7\tsame code elsewhere\tMeas Value\tLOINC\tAnswer\tS\t11\t20020131\t20991231\t
+8\tmapped to its own vocabulary\tCondition\tMeSH\tMain\t\tD003924\t20020131\t20991231\t
+"""
+RELATIONSHIP_LINES = """
+1\t1\tMaps to\t20020131\t20991231\t
+3\t90\tConcept replaced by\t20020131\t20991231\t
+3\t91\tMaps to\t20020131\t20150101\tD
+3\t92\tMaps to\t20020131\t20991231\t
+5\t93\tMaps to\t20020131\t20991231\t
+6\t94\tMaps to\t20020131\t20991231\t
+6\t95\tMaps to\t20020131\t20991231\t
+6\t96\tMaps to value\t20020131\t20991231\t
+92\t3\tMapped from\t20020131\t20991231\t
+8\t97\tMaps to\t20020131\t20991231\t
+"""
+CODES = {  # code -> (source, standard), by hand
+    ("SNOMEDCT_US", "11"): (1, 1),
+    ("SNOMEDCT_US", "12"): (2, 0),  # a classification concept without a map
+    ("SNOMEDCT_US", "13"): (3, 92),  # the map that is still valid
+    ("SNOMEDCT_US", "14"): (4, 0),
+    ("RXNORM", "15"): (5, 93),
+    ("ICD10CM", "E11.21"): (6, 94),  # the first of two maps
+    ("LNC", "11"): (7, 7),
+    ("MSH", "D003924"): (8, 97),
+}
+
+
+def lay_out(folder: Path, *, end: str = "\n", first: str = "") -> Path:
+    """Write the lines above as Athena's files."""
+    folder.mkdir(exist_ok=True)
+    columns = "concept_id concept_name domain_id vocabulary_id concept_class_id standard_concept concept_code valid_start_date valid_end_date invalid_reason"
+    relations = "concept_id_1 concept_id_2 relationship_id valid_start_date valid_end_date invalid_reason"
+    for name, header, lines in ((athena.CONCEPT, columns, CONCEPT_LINES), (athena.RELATIONSHIP, relations, RELATIONSHIP_LINES)):
+        text = first + end.join(["\t".join(header.split()), *lines.strip("\n").split("\n"), ""])
+        (folder / name).write_bytes(text.encode("utf-8"))
+    return folder
+
+
+@pytest.mark.parametrize(("end", "first"), [("\n", ""), ("\r\n", "\ufeff")])
+def test_athenas_quirks_by_hand(tmp_path: Path, end: str, first: str) -> None:
+    table = athena.open_table(lay_out(tmp_path / "files", end=end, first=first))
+    assert table.find([*CODES, ("SNOMEDCT_US", "2"), ("UMLS", "C1"), ("RXNORM", "11")]) == CODES
+
+
+def test_athenas_files_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPACY_SAPBERT_CACHE", str(tmp_path / "cache"))
+    folder = lay_out(tmp_path / "files")
+    first = athena.open_table(folder)
+    assert [path.parent.name for path in (tmp_path / "cache").rglob("*.sqlite")] == ["athena"]
+    written_at = first.path.stat().st_mtime_ns
+    assert athena.open_table(folder).path.stat().st_mtime_ns == written_at
+    with open(folder / athena.CONCEPT, "a", encoding="utf-8") as file:
+        file.write("9\tnew\tCondition\tSNOMED\tDisorder\tS\t99\t20020131\t20991231\t\n")
+    assert athena.open_table(folder).find([("SNOMEDCT_US", "99")]) == {("SNOMEDCT_US", "99"): (9, 9)}  # a changed file is read again
+    assert [path.suffix for path in (tmp_path / "cache" / "athena").iterdir()] == [".sqlite"] * 2
+
+
 def test_athenas_files_that_are_damaged(athena_folder: Path) -> None:
     codes = [("ICD10CM", "I10"), ("UMLS", "C1")]
-    assert athena.find(athena_folder, codes) == {("ICD10CM", "I10"): athena.ConceptIds(35205502, 320128)}
+    assert athena.open_table(athena_folder).find(codes) == {("ICD10CM", "I10"): athena.ConceptIds(35205502, 320128)}
     concept = athena_folder / athena.CONCEPT
     text = concept.read_text(encoding="utf-8")
-    for damaged in (text.replace("35205502", "x"), text.replace("vocabulary_id", "v"), text + "1\t2\n", ""):
+    for damaged in (text.replace("35205502", "x"), text.replace("vocabulary_id", "v"), text + "1\t2\n", "", text.replace("\t", ",")):
         concept.write_text(damaged, encoding="utf-8")
         with pytest.raises(SapbertError, match="E403"):
-            athena.find(athena_folder, codes)
+            athena.open_table(athena_folder)
+    concept.write_bytes(text.encode("utf-8") + b"\xff\n")
+    with pytest.raises(SapbertError, match="E404"):
+        athena.open_table(athena_folder)
     concept.unlink()
     with pytest.raises(FileNotFoundError, match="E401"):
-        athena.find(athena_folder, codes)
+        athena.open_table(athena_folder)
 
 
 # -- Phenopackets -------------------------------------------------------------------------------------------------------
