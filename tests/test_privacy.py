@@ -20,7 +20,8 @@ from typer.testing import CliRunner
 
 from spacy_sapbert import cli
 from spacy_sapbert.corpus.annotate import annotate
-from spacy_sapbert.corpus.annotator import FAILED, AnnotationSettings
+from spacy_sapbert.corpus.annotator import AnnotationSettings
+from spacy_sapbert.corpus.parts import FAILED
 
 WORD = "Zyxwvutsmith"  # the patient's name
 NOTE = f"{WORD} has fever and a dry cough."

@@ -167,28 +167,32 @@ def test_csv_quoting(kb: SimpleNamespace) -> None:
     (row,) = csv.DictReader(io.StringIO(stream.getvalue(), newline=""))
     assert list(row) == render.CSV_COLUMNS
     assert (row["note"], row["mention"], row["score"], row["codes"]) == ("a,b", mention, "0.9123", "HPO=HP:1|HPO=HP:2")
-    assert (row["section"], row["candidates"], row["sentence"]) == ("other", "C0036572=0.9123", mention)
+    assert (row["section"], row["candidates"]) == ("other", "C0036572=0.9123")
+    stream = io.StringIO(newline="")
+    render.to_csv(render.rows(doc, kb, sentences=True), stream, sentences=True)
+    (row,) = csv.DictReader(io.StringIO(stream.getvalue(), newline=""))
+    assert (list(row), row["sentence"]) == ([*render.CSV_COLUMNS, "sentence"], mention)
 
 
 def test_sections_and_sentences_of_records(kb: SimpleNamespace) -> None:
     text = "PMH: fits since\nlast May. Now floppy.\n\nExam:\n- baby, 1.5 kg"
     mentions = [("fits", "DISO", "C0036572", []), ("floppy", "DISO", "C0026827", []), ("baby", "LIVB", "HP:0000002", [])]
-    found = [(row["section"], row["sentence"]) for row in render.rows(link(spacy.blank("en")(text), mentions), kb)]
+    found = [(row["section"], row["sentence"]) for row in render.rows(link(spacy.blank("en")(text), mentions), kb, sentences=True)]
     assert found == [("history", "PMH: fits since\nlast May."), ("history", "Now floppy."), ("exam", "- baby, 1.5 kg")]
     doc = link(spacy.blank("de")(text), mentions)
     for token in doc:
         token.is_sent_start = token.text == "Now"  # sentences that the pipeline has set are used
-    found = [(row["section"], row["sentence"]) for row in render.rows(doc, kb)]
+    found = [(row["section"], row["sentence"]) for row in render.rows(doc, kb, sentences=True)]
     assert found == [(None, "PMH: fits since\nlast May."), (None, text[text.index("Now") :]), (None, text[text.index("Now") :])]
 
 
 def test_the_sentences_of_a_mention_over_two(kb: SimpleNamespace) -> None:
     doc = spacy.blank("en")("No rash. High blood. Pressure too. End.")
     doc.ents = [doc.char_span(14, 29, label="DISO", kb_id="C0036572")]
-    assert next(render.rows(doc, kb))["sentence"] == "High blood. Pressure too."
+    assert next(render.rows(doc, kb, sentences=True))["sentence"] == "High blood. Pressure too."
     doc = spacy.blank("en")(" \n ")
     doc.ents = [Span(doc, 0, 1, "DISO", kb_id="C0036572")]
-    assert next(render.rows(doc, kb))["sentence"] == doc[0].text
+    assert next(render.rows(doc, kb, sentences=True))["sentence"] == doc[0].text
 
 
 def table(rows: List[render.Row], **console: Any) -> str:

@@ -9,12 +9,14 @@ import typer
 
 from .app import (
     ABBREVIATIONS,
+    ATHENA,
     CODE,
     ENCODER,
     EXTENSIONS,
     ID_FIELD,
     LINKER_NAME,
     PIPELINE,
+    SENTENCES,
     TARGET_PRECISION,
     TEXT_FIELD,
     THRESHOLD,
@@ -24,6 +26,20 @@ from .app import (
     command,
     split_list,
 )
+
+
+class PartFormat(str, Enum):
+    """Output formats of `annotate`."""
+
+    parquet = "parquet"
+    jsonl = "jsonl"
+    csv = "csv"
+    fhir = "fhir"
+    omop = "omop"
+    phenopackets = "phenopackets"
+    bioc = "bioc"
+    brat = "brat"
+    comprehend = "comprehend"
 
 
 class Engine(str, Enum):
@@ -40,11 +56,12 @@ def annotate(
         metavar="IN",
         help="A .parquet, .jsonl, .csv or .tsv file, or a folder of such files or of text files; all but .parquet may be compressed (.gz, .zst).",
     ),
-    out: Path = typer.Argument(..., metavar="OUT", help="Folder of Parquet files to write; if it exists, the run is resumed."),
+    out: Path = typer.Argument(..., metavar="OUT", help="Folder to write; if it exists, the run is resumed."),
+    format: PartFormat = typer.Option(PartFormat.parquet, help="Format of the files. Each holds the notes of a partition; brat: a folder of files."),
     engine: Engine = typer.Option(Engine.local, help="Run workers as processes on this machine (local), or with Ray (ray)."),
     workers: int = typer.Option(1, help="Number of workers that run at the same time, each with its own pipeline. The output does not depend on it."),
     threads: int = typer.Option(1, help="Threads of each worker. The last digit of scores may depend on it."),
-    partition_size: int = typer.Option(1000, help="Number of notes in one Parquet file. A worker annotates them together."),
+    partition_size: int = typer.Option(1000, help="Number of notes in one file. A worker annotates them together."),
     text_field: str = TEXT_FIELD,
     id_field: str | None = ID_FIELD,
     ray_address: str | None = typer.Option(None, help="Ray: address of a cluster, or auto; default: a new cluster on this machine, for this run."),
@@ -58,11 +75,16 @@ def annotate(
     extensions: str = EXTENSIONS,
     target_precision: float | None = TARGET_PRECISION,
     code: Path | None = CODE,
-    keep_columns: str = typer.Option("", help="Columns or fields of the input to copy into the output, separated by commas."),
+    keep_columns: str = typer.Option(
+        "", help="Columns or fields of the input to copy into the output, separated by commas; for parquet, jsonl and csv."
+    ),
+    athena: Path | None = ATHENA,
+    sentences: bool = SENTENCES,
 ) -> None:
-    """Link a corpus of notes with any number of workers, into Parquet files. Run the same command again to resume a killed run."""
+    """Link a corpus of notes with any number of workers, into Parquet or another format. Run the same command again to resume a killed run."""
     from ..corpus.annotate import annotate as run
-    from ..corpus.annotator import FAILED, AnnotationSettings
+    from ..corpus.annotator import AnnotationSettings
+    from ..corpus.parts import FAILED
 
     settings = AnnotationSettings(
         linker_name,
@@ -79,6 +101,9 @@ def annotate(
         target_precision=target_precision,
         code=None if code is None else str(code.absolute()),
         keep_columns=split_list(keep_columns),
+        format=format.value,
+        sentences=sentences,
+        athena=None if athena is None else str(athena.absolute()),
     )
     report = run(source, out, settings, engine=engine.value, workers=workers, partition_size=partition_size, ray_address=ray_address)
     counts = report.counts

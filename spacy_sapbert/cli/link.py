@@ -11,12 +11,14 @@ from ..corpus.pipeline import make_pipeline, run_code
 from ..errors import MissingFile, fail
 from .app import (
     ABBREVIATIONS,
+    ATHENA,
     CODE,
     ENCODER,
     EXTENSIONS,
     ID_FIELD,
     LINKER_NAME,
     PIPELINE,
+    SENTENCES,
     TARGET_PRECISION,
     TEXT_FIELD,
     THRESHOLD,
@@ -50,9 +52,8 @@ def link(
     code: Path | None = CODE,
     text_field: str = TEXT_FIELD,
     id_field: str | None = ID_FIELD,
-    athena: Path | None = typer.Option(
-        None, help="--format omop: folder with CONCEPT.csv and CONCEPT_RELATIONSHIP.csv from Athena, for concept ids."
-    ),
+    athena: Path | None = ATHENA,
+    sentences: bool = SENTENCES,
     raw: bool = typer.Option(
         False, "--raw", help="CSV: write texts unchanged. Without it, texts that a spreadsheet would read as a formula get an apostrophe in front."
     ),
@@ -61,7 +62,7 @@ def link(
     from ..corpus.annotator import AnnotationSettings, check_extensions
     from ..corpus.isolated import Isolated
 
-    check_format(format, out, athena)
+    check_format(format, out, athena, sentences=sentences)
     if out is not None and format is not Format.brat:
         check_out(out)
     texts = list(read_notes(inputs, text_field, id_field))
@@ -78,7 +79,7 @@ def link(
         if format in EXPORTS:
             export_docs(docs, linker, format, out, athena)
         else:
-            write_docs(docs, linker.kb, format, out, split_list(extensions), raw=raw)
+            write_docs(docs, linker.kb, format, out, split_list(extensions), raw=raw, sentences=sentences)
     if reasons:
         first = min(reasons)
         raise fail("E054", count=len(reasons), total=len(texts), note=texts[first][1], why=reasons[first])

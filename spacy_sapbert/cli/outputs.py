@@ -82,7 +82,9 @@ def check_out(out: Path) -> None:
         raise fail("E009", path=out, error=error.strerror) from error
 
 
-def write_docs(docs: list[Any], kb: Any, format: Format, out: Path | None, extensions: Sequence[str] = (), *, raw: bool = False) -> None:
+def write_docs(
+    docs: list[Any], kb: Any, format: Format, out: Path | None, extensions: Sequence[str] = (), *, raw: bool = False, sentences: bool = False
+) -> None:
     """Write links in one of the formats.
 
     Args:
@@ -92,6 +94,7 @@ def write_docs(docs: list[Any], kb: Any, format: Format, out: Path | None, exten
         out: the file; None: standard output.
         extensions: names of Span extensions to write as well.
         raw: see `to_csv`.
+        sentences: see `rows`.
 
     Raises:
         SapbertError: E009, the file cannot be written.
@@ -107,9 +110,9 @@ def write_docs(docs: list[Any], kb: Any, format: Format, out: Path | None, exten
         return
     text = io.StringIO()
     if format is Format.jsonl:
-        render.to_jsonl(_rows(docs, kb, extensions), text)
+        render.to_jsonl(_rows(docs, kb, extensions, sentences=sentences), text)
     elif format is Format.csv:
-        render.to_csv(_rows(docs, kb, extensions), text, extensions, raw=raw)
+        render.to_csv(_rows(docs, kb, extensions, sentences=sentences), text, extensions, raw=raw, sentences=sentences)
     elif format is Format.html:
         text.write(render.to_html(docs, kb, "Linked notes", extensions=extensions))
     else:
@@ -136,14 +139,14 @@ def write_out(text: str, out: Path | None) -> None:
         raise fail("E009", path=out, error=error.strerror) from error
 
 
-def _rows(docs: list[Any], kb: Any, extensions: Sequence[str] = ()) -> Iterator[dict[str, Any]]:
+def _rows(docs: list[Any], kb: Any, extensions: Sequence[str] = (), *, sentences: bool = False) -> Iterator[dict[str, Any]]:
     from .. import render
 
     for doc, note_id in docs:
-        yield from render.rows(doc, kb, note_id=note_id, extensions=extensions)
+        yield from render.rows(doc, kb, note_id=note_id, extensions=extensions, sentences=sentences)
 
 
-def check_format(format: Format, out: Path | None, athena: Path | None) -> None:
+def check_format(format: Format, out: Path | None, athena: Path | None, *, sentences: bool = False) -> None:
     """Check the options that belong to a format, before the notes are linked.
 
     Raises:
@@ -154,3 +157,5 @@ def check_format(format: Format, out: Path | None, athena: Path | None) -> None:
     if format.value in FOLDERS and (out is None or out.is_file()):
         raise fail("E002", setting="--out", component="link", value=str(out), why="brat needs a folder, because it has two files for each note.")
     check_athena(format.value, athena, "link")
+    if sentences and format not in (Format.jsonl, Format.csv):
+        raise fail("E002", setting="--sentences", component="link", value=sentences, why="it is for --format jsonl and csv.")

@@ -1,4 +1,4 @@
-"""Annotate a corpus of notes into a folder of Parquet files, one for each partition.
+"""Annotate a corpus of notes into a folder of files, one for each partition.
 
 A partition is finished when its file exists. So running the same command again resumes a killed run, and does not change a finished folder.
 """
@@ -11,15 +11,17 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import SapbertError, fail
-from ..files import write_text
-from .annotator import FAILED, AnnotationCounts, AnnotationSettings, Annotator, Outcome, part_name, read_counts
+from ..files import is_disk_full, write_text
+from .annotator import MANIFEST, STARTED, AnnotationSettings, Annotator, Outcome
 from .notes import Corpus, Partition, open_corpus
+from .parts import COUNTS, FAILED, RECORDS, AnnotationCounts, clear_scratch, finish_parts, part_name, read_counts
 
-MANIFEST, SUMMARY, LOCK = "_manifest.json", "_summary.json", ".lock"  # readers of Parquet folders skip what begins with _ or .
+SUMMARY, LOCK = "_summary.json", ".lock"  # readers of Parquet folders skip what begins with _ or .
 KIND, VERSION = "annotations", 1
 ENGINES = ("local", "ray")
 SHOWN = 5  # most partitions that an error names
@@ -52,10 +54,11 @@ def annotate(
     ray_address: str | None = None,
     progress: bool = True,
 ) -> AnnotationReport:
-    """Annotate a corpus into the files part-00000.parquet, part-00001.parquet … of a folder.
+    """Annotate a corpus into the files part-00000.parquet, part-00001.parquet … of a folder, or into those of another format.
 
     The bytes of the files do not depend on the number of workers. In addition to the parts, the folder has _failed/part-….jsonl (note_id, place,
-    reason), _manifest.json (settings and input), and _summary.json when all partitions are done.
+    reason), _manifest.json (settings and input), and _summary.json when all partitions are done; for formats other than Parquet also
+    _counts/part-….json.
 
     Args:
         source: the corpus, see `open_corpus`.
@@ -73,7 +76,9 @@ def annotate(
             writing.
     """
     settings = settings or AnnotationSettings()
-    settings = replace(settings, linker_name=_absolute(settings.linker_name), pipeline=_absolute(settings.pipeline))
+    settings = replace(
+        settings, linker_name=_absolute(settings.linker_name), pipeline=_absolute(settings.pipeline), athena=_absolute(settings.athena)
+    )
     out = Path(os.path.abspath(out))  # Ray's workers have another working directory
     for setting, value, fits, why in (
         ("engine", engine, engine in ENGINES, f"known are {', '.join(ENGINES)}."),
@@ -86,16 +91,18 @@ def annotate(
     if out.resolve() == Path(source).resolve() or Path(source).resolve() in out.resolve().parents:
         raise fail("E002", setting="out", component="annotate", value=str(out), why="it must not be in the folder that is read.")
     with Annotator(settings, out) as annotator, _locked(out):  # created here, too, so that wrong settings raise before anything is written
-        manifest = {"settings": {**annotator.fingerprint(), "partition_size": partition_size}, "input": corpus.description}
+        manifest: dict[str, Any] = {"settings": {**annotator.fingerprint(), "partition_size": partition_size}, "input": corpus.description}
+        if settings.format not in RECORDS:
+            manifest[STARTED] = datetime.now(timezone.utc).isoformat(timespec="seconds")  # exports hold a time, which must not depend on the worker
         _begin(out, manifest, corpus)
-        finished = {partition.number: read_counts(out, partition.number) for partition in corpus.partitions}
+        finished = {partition.number: read_counts(out, partition.number, settings.format) for partition in corpus.partitions}
         kept = {number: counts for number, counts in finished.items() if counts is not None}
         todo = [partition for partition in corpus.partitions if partition.number not in kept]
         if todo:
             (out / SUMMARY).unlink(missing_ok=True)
         outcomes = _outcomes(annotator, todo, engine, workers, ray_address)
         start = time.perf_counter()
-        counts = _finish(out, corpus, kept, _shown(outcomes, corpus, todo, progress))
+        counts = _finish(out, corpus, kept, _shown(outcomes, corpus, todo, progress), settings.format)
         rate = sum(partition.notes for partition in todo) / (time.perf_counter() - start)
         return AnnotationReport(counts, len(corpus.partitions), len(kept), rate)
 
@@ -132,11 +139,11 @@ def _shown(outcomes: Iterator[Outcome], corpus: Corpus, todo: Sequence[Partition
             bar.update(corpus.partitions[outcome.number].notes if outcome.counts else 0)
 
 
-def _finish(out: Path, corpus: Corpus, kept: dict[int, AnnotationCounts], outcomes: Iterator[Outcome]) -> AnnotationCounts:
+def _finish(out: Path, corpus: Corpus, kept: dict[int, AnnotationCounts], outcomes: Iterator[Outcome], form: str) -> AnnotationCounts:
     """Collect the outcomes and write the summary.
 
     Raises:
-        SapbertError: E409, some partitions could not be finished.
+        SapbertError: E009, E019, the files cannot be written; E409, some partitions could not be finished.
     """
     done, lost = dict(kept), {}
     for outcome in outcomes:
@@ -150,6 +157,10 @@ def _finish(out: Path, corpus: Corpus, kept: dict[int, AnnotationCounts], outcom
         which = ", ".join(part_name(number) for number in sorted(lost)[:SHOWN]) + (" …" if len(lost) > SHOWN else "")
         why = lost[max(lost)]
         raise fail("E409", count=len(lost), total=len(corpus.partitions), which=which, times=TRIES, why=why)
+    try:
+        finish_parts(out, sorted(done), form)
+    except OSError as error:
+        raise fail("E019" if is_disk_full(error) else "E009", path=out, error=error.strerror or error) from error
     counts = AnnotationCounts()
     for number in sorted(done):
         counts = counts.plus(done[number])
@@ -167,23 +178,22 @@ def _begin(out: Path, manifest: dict[str, Any], corpus: Corpus) -> None:
         SapbertError: E017, the manifests differ; E402, the folder holds other files.
     """
     manifest = {"kind": KIND, "format": VERSION, **manifest, "partitions": len(corpus.partitions)}
-    for scratch in [*out.glob(".part-*.tmp"), *out.glob(f"{FAILED}/.part-*.tmp")]:  # left over by workers that were killed
-        scratch.unlink(missing_ok=True)
+    clear_scratch(out)
     path = out / MANIFEST
-    parts = any(out.glob("part-*.parquet"))
+    parts = any(out.glob("part-*"))
     if path.is_file() and parts:
         try:
             before = json.loads(path.read_text(encoding="utf-8"))
         except ValueError as error:
             raise fail("E402", path=path, expected="a manifest of `annotate`", why=f"{error}. Name another folder.") from error
         before = before if isinstance(before, dict) else {}
-        if differences := _differences(before, json.loads(json.dumps(manifest))):
+        if differences := _differences(before, {**json.loads(json.dumps(manifest)), STARTED: before.get(STARTED)}):
             raise fail("E017", path=out, differences="; ".join(differences))
         return
-    strange = sorted(file.name for file in out.iterdir() if file.name not in (MANIFEST, SUMMARY, FAILED) and not file.name.startswith("."))
+    strange = sorted(file.name for file in out.iterdir() if file.name not in (MANIFEST, SUMMARY, FAILED, COUNTS) and not file.name.startswith("."))
     if strange:
         raise fail("E402", path=out, expected="a folder that `annotate` made", why=f"it holds {', '.join(strange[:SHOWN])}. Name another one.")
-    for side in out.glob(f"{FAILED}/part-*.jsonl"):  # left over by a run that finished no partition
+    for side in [*out.glob(f"{FAILED}/part-*.jsonl"), *out.glob(f"{COUNTS}/part-*.json")]:  # left over by a run that finished no partition
         side.unlink(missing_ok=True)
     _write(path, manifest)
 

@@ -1,4 +1,4 @@
-"""The work of one worker of `annotate`: load the pipeline once, and write a Parquet file for each partition.
+"""The work of one worker of `annotate`: load the pipeline once, and write the file of each partition.
 
 The last bits of a vector depend on the batch it is in, on the content of the linker's cache, and on the number of threads. So the batches of a
 partition are always the same, the cache is emptied before each partition, and all workers use the same number of threads. Therefore the bytes of
@@ -9,27 +9,39 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import SapbertError, fail
+from ..exports import athena as concept_ids
+from ..exports.base import LinkedNote, Origin, origin_of
+from ..exports.formats import FOLDERS, Exporter, check_athena
 from ..files import checksum, is_disk_full, write_text
 from ..indexes.base import Threaded, reader_params_of
+from ..render.records import NIL, Row
 from ..types import Forgetting
 from .isolated import Isolated
 from .notes import Note, NoteReader, Partition
+from .parts import (
+    CANDIDATE,
+    COLUMNS,
+    ENDINGS,
+    FAILED,
+    PARQUET,
+    RECORDS,
+    SENTENCE,
+    AnnotationCounts,
+    part_name,
+    write_file,
+    write_folder,
+    write_parquet,
+)
 
-FAILED = "_failed"  # readers of Parquet folders skip what begins with _ or .
-METADATA = b"spacy_sapbert"  # key of a part file's metadata that holds its counts
 LINKER = "sapbert_linker"
-COLUMNS = [
-    *("note_id", "start", "end", "mention", "label", "section", "status", "nested", "cui", "name", "types", "type_names", "score", "probability"),
-    *("codes", "candidates", "sentence"),
-]
-CANDIDATE = ("cui", "name", "score")  # fields of an item of the column "candidates"
+MANIFEST, STARTED = "_manifest.json", "started"  # file, and its field with the time when the run was started
 
 
 @dataclass(frozen=True)
@@ -51,6 +63,9 @@ class AnnotationSettings:
         target_precision: share of links that should be right, 0 to 1.
         code: Python file that is run before the pipeline is loaded.
         keep_columns: columns of the input that are copied into the output.
+        format: format of the output, see `parts.ENDINGS`.
+        athena: folder with Athena's files, for the format omop.
+        sentences: also write the text of the sentence of each mention.
     """
 
     linker_name: str | None = None
@@ -67,6 +82,9 @@ class AnnotationSettings:
     target_precision: float | None = None
     code: str | None = None
     keep_columns: list[str] = field(default_factory=list)
+    format: str = PARQUET
+    athena: str | None = None
+    sentences: bool = False
 
     def config(self) -> dict[str, Any]:
         """Return the settings for `sapbert_linker`; those that were not given are left out."""
@@ -78,26 +96,6 @@ class AnnotationSettings:
                 config[setting] = value
         config.update({key: value for key, value in (("types", self.types), ("vocabularies", self.vocabularies)) if value})
         return config
-
-
-class AnnotationCounts(NamedTuple):
-    """Counts of a partition or a corpus.
-
-    Attributes:
-        notes: number of notes, including those that failed.
-        mentions: number of rows, one for each mention.
-        linked: number of rows with a link.
-        failed: number of notes that failed.
-    """
-
-    notes: int = 0
-    mentions: int = 0
-    linked: int = 0
-    failed: int = 0
-
-    def plus(self, other: AnnotationCounts) -> AnnotationCounts:
-        """Return the sum of two counts."""
-        return AnnotationCounts(*(a + b for a, b in zip(self, other)))
 
 
 class Outcome(NamedTuple):
@@ -112,24 +110,6 @@ class Outcome(NamedTuple):
     number: int
     counts: AnnotationCounts | None
     reason: str = ""
-
-
-def part_name(number: int) -> str:
-    """Return the name of a partition's files, without their suffix."""
-    return f"part-{number:05d}"
-
-
-def read_counts(out: Path, number: int) -> AnnotationCounts | None:
-    """Return the counts of a finished partition; None if it is not finished, or its files are damaged or incomplete."""
-    import pyarrow
-    import pyarrow.parquet
-
-    try:
-        found = json.loads(pyarrow.parquet.read_schema(out / f"{part_name(number)}.parquet").metadata[METADATA])
-        counts = AnnotationCounts(*(int(found[name]) for name in AnnotationCounts._fields))
-    except (OSError, pyarrow.ArrowException, KeyError, TypeError, ValueError):
-        return None
-    return counts if not counts.failed or (out / FAILED / f"{part_name(number)}.jsonl").is_file() else None
 
 
 class Annotator:
@@ -152,7 +132,9 @@ class Annotator:
 
         if settings.threads < 1:
             raise fail("E002", setting="threads", component="annotate", value=settings.threads, why="it must be at least 1.")
+        _check_format(settings)
         self.settings, self.out = settings, out
+        self._find = None if settings.athena is None else concept_ids.open_table(Path(settings.athena)).find
         self._reader = NoteReader(settings.text_field, settings.id_field, settings.keep_columns)
         self._threads_before = torch.get_num_threads()
         self._blas = _limit_blas(settings.threads)
@@ -207,6 +189,9 @@ class Annotator:
             "id_field": self.settings.id_field,
             "extensions": self.settings.extensions,
             "keep_columns": self.settings.keep_columns,
+            "format": self.settings.format,
+            "sentences": self.settings.sentences,
+            "athena": None if self.settings.athena is None else concept_ids.fingerprint(Path(self.settings.athena)),
         }
 
     def _linker_digest(self) -> str:
@@ -232,7 +217,7 @@ class Annotator:
     # -- a partition --------------------------------------------------------------------------------------------------------
 
     def annotate_partition(self, partition: Partition) -> AnnotationCounts:
-        """Annotate a partition and write its Parquet file. If notes fail, the file that lists them is written first.
+        """Annotate a partition and write its file. If notes fail, the file that lists them is written first.
 
         Raises:
             SapbertError: E009, the files cannot be written; E019, the disk is full.
@@ -240,16 +225,16 @@ class Annotator:
             Exception: errors of `NoteReader.read`, if a file with many notes is missing or damaged.
         """
         notes = list(self._reader.read(partition))
-        rows, failed = self.annotate(notes)
-        counts = AnnotationCounts(len(notes), len(rows), sum(row["cui"] is not None for row in rows), len(failed))
-        name = part_name(partition.number)
-        side = self.out / FAILED / f"{name}.jsonl"
+        found, failed = self._run(notes, self._rows_of if self.settings.format == PARQUET else self._records_of)
+        rows = [row for some in found.values() for row in some]
+        counts = AnnotationCounts(len(notes), len(rows), sum(row["cui"] not in (None, NIL) for row in rows), len(failed))
+        side = self.out / FAILED / f"{part_name(partition.number)}.jsonl"
         try:
             if failed:
                 write_text(side, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in failed))
             else:
                 side.unlink(missing_ok=True)
-            _write_parquet(self.out / f"{name}.parquet", rows, counts, [*self.settings.extensions, *self.settings.keep_columns])
+            self._write(partition, notes, found, rows, counts)
         except (OSError, SapbertError) as error:
             raise _unwritable(self.out, error) from error
         return counts
@@ -263,26 +248,70 @@ class Annotator:
         Raises:
             ServerError: a server that the pipeline needs does not answer.
         """
+        found, failed = self._run(notes, self._rows_of)
+        return [row for rows in found.values() for row in rows], failed
+
+    def _run(self, notes: list[Note], records: Callable[[Any, Note], Iterable[Row]]) -> tuple[dict[int, list[Row]], list[dict[str, str]]]:
+        """Return place of a note -> its records, in the order of the notes, and the notes that failed; see `annotate`."""
         self._forget()
-        found: dict[int, list[dict[str, Any]]] = {}
+        found: dict[int, list[Row]] = {}
 
         def take(i: int, doc: Any) -> None:
-            found[i] = list(self._rows_of(doc, notes[i]))
+            found[i] = list(records(doc, notes[i]))
 
         reasons = {i: note.error for i, note in enumerate(notes) if note.text is None}
         reasons.update(self._isolated.run([note.text for note in notes], take))
-        rows = [row for i in range(len(notes)) for row in found.get(i, ())]
-        return rows, [{"note_id": notes[i].note_id, "place": notes[i].place, "reason": reasons[i]} for i in sorted(reasons)]
+        failed = [{"note_id": notes[i].note_id, "place": notes[i].place, "reason": reasons[i]} for i in sorted(reasons)]
+        return {i: found[i] for i in sorted(found)}, failed
+
+    def _write(self, partition: Partition, notes: list[Note], found: dict[int, list[Row]], rows: list[Row], counts: AnnotationCounts) -> None:
+        """Write a partition in the format of the settings."""
+        from ..render import to_csv, to_jsonl
+
+        settings, number = self.settings, partition.number
+        more = [*settings.extensions, *settings.keep_columns]
+        with_sentences = settings.sentences
+        if settings.format == PARQUET:
+            write_parquet(self.out, number, rows, counts, [*([SENTENCE] if with_sentences else []), *more])
+        elif settings.format == "jsonl":
+            write_file(self.out, number, settings.format, counts, lambda stream: to_jsonl(rows, stream))
+        elif settings.format == "csv":
+            flat = [{**row, "extensions": {**row.get("extensions", {}), **row.get("columns", {})}} for row in rows]
+            write_file(self.out, number, settings.format, counts, lambda stream: to_csv(flat, stream, more, sentences=with_sentences))
+        else:
+            exporter = Exporter(self.linker.kb, self._origin(), self._find)
+            linked = [LinkedNote(notes[i].note_id, notes[i].text or "", some, partition.before + i + 1) for i, some in found.items()]
+            if settings.format in FOLDERS:
+                write_folder(self.out, number, settings.format, counts, lambda folder: exporter.write_folder(linked, folder))
+            else:
+                name = settings.format
+                write_file(self.out, number, name, counts, lambda stream: exporter.write(name, linked, stream, lines=True))
+
+    def _origin(self) -> Origin:
+        """Return the origin of the links, with the time when the run was started, so that all workers write the same."""
+        started = json.loads((self.out / MANIFEST).read_text(encoding="utf-8"))[STARTED]
+        return replace(origin_of(self.linker.bundle), written=datetime.fromisoformat(started))
 
     def _forget(self) -> None:
         for _, component in self.nlp.pipeline:
             if isinstance(component, Forgetting):
                 component.forget()
 
-    def _rows_of(self, doc: Any, note: Note) -> Iterator[dict[str, Any]]:
-        from ..render import NIL, rows
+    def _rows(self, doc: Any, note: Note) -> Iterator[Row]:
+        from ..render import rows
 
-        for row in rows(doc, self.linker.kb, self.linker.attr_name, note.note_id, self.settings.extensions):
+        extensions, sentences = self.settings.extensions, self.settings.sentences
+        return rows(doc, self.linker.kb, self.linker.attr_name, note.note_id, extensions, sentences=sentences)
+
+    def _records_of(self, doc: Any, note: Note) -> Iterator[Row]:
+        """Yield the records of a note, as `link --format jsonl` writes them; columns that are kept are in `columns`."""
+        kept = dict(zip(self.settings.keep_columns, note.kept))
+        for row in self._rows(doc, note):
+            row["explain"].pop("cached", None)  # it depends on the notes before
+            yield {**row, "columns": kept} if kept else row
+
+    def _rows_of(self, doc: Any, note: Note) -> Iterator[Row]:
+        for row in self._rows(doc, note):
             linked = row["cui"] != NIL
             yield {
                 "note_id": note.note_id,
@@ -301,7 +330,7 @@ class Annotator:
                 "probability": row["probability"],
                 "codes": [f"{vocabulary}:{code}" for vocabulary, codes in row["codes"].items() for code in codes] if linked else [],
                 "candidates": [dict(zip(CANDIDATE, candidate)) for candidate in row["candidates"]],
-                "sentence": row["sentence"],
+                **({SENTENCE: row["sentence"]} if self.settings.sentences else {}),
                 **{name: json.dumps(value, ensure_ascii=False, default=str) for name, value in row.get("extensions", {}).items()},
                 **dict(zip(self.settings.keep_columns, note.kept)),
             }
@@ -321,8 +350,23 @@ def check_extensions(names: Sequence[str]) -> None:
         if not Span.has_extension(name):
             why = "no component of the pipeline has registered this Span extension. Name another one, or give the --pipeline that registers it."
             raise fail("E002", setting="extensions", component="link", value=name, why=why)
-        if name in (*COLUMNS, *CSV_COLUMNS) or names.count(name) > 1:
+        if name in (*COLUMNS, *CSV_COLUMNS, SENTENCE) or names.count(name) > 1:
             raise fail("E002", setting="extensions", component="link", value=name, why="there is already a column of this name.")
+
+
+def _check_format(settings: AnnotationSettings) -> None:
+    """Check the format and the options that belong to it.
+
+    Raises:
+        SapbertError: E002, the format is not known, or an option does not fit it; E401, Athena's files are missing.
+    """
+    if settings.format not in ENDINGS:
+        raise fail("E002", setting="format", component="annotate", value=settings.format, why=f"known are {', '.join(ENDINGS)}.")
+    for setting in ("extensions", "keep_columns", "sentences"):
+        if (value := getattr(settings, setting)) and settings.format not in RECORDS:
+            why = f"the format {settings.format} has no place for further columns; {', '.join(RECORDS)} have."
+            raise fail("E002", setting=setting, component="annotate", value=value, why=why)
+    check_athena(settings.format, None if settings.athena is None else Path(settings.athena), "annotate")
 
 
 def _check_kept(settings: AnnotationSettings) -> None:
@@ -333,36 +377,8 @@ def _check_kept(settings: AnnotationSettings) -> None:
     """
     kept = settings.keep_columns
     for name in kept:
-        if name in (*COLUMNS, *settings.extensions) or kept.count(name) > 1:
+        if name in (*COLUMNS, *settings.extensions, *([SENTENCE] if settings.sentences else [])) or kept.count(name) > 1:
             raise fail("E002", setting="keep_columns", component="annotate", value=name, why="there is already a column of this name.")
-
-
-def schema(counts: AnnotationCounts, extensions: Sequence[str] = ()) -> Any:
-    """Return the Arrow schema of a part file. The values of an extension are a column of JSON texts."""
-    import pyarrow as pa
-
-    text, whole, real = pa.string(), pa.int32(), pa.float32()
-    some, candidates = pa.list_(text), pa.list_(pa.struct(dict(zip(CANDIDATE, (text, text, real)))))
-    kinds = [text, whole, whole, text, text, text, some, pa.bool_(), text, text, some, some, real, real, some, candidates, text]
-    columns = {**dict(zip(COLUMNS, kinds, strict=True)), **dict.fromkeys(extensions, text)}
-    return pa.schema(columns, metadata={METADATA: json.dumps(counts._asdict()).encode()})
-
-
-def _write_parquet(path: Path, rows: list[dict[str, Any]], counts: AnnotationCounts, extensions: Sequence[str]) -> None:
-    import pyarrow as pa
-    import pyarrow.parquet
-
-    table = pa.Table.from_pylist(rows, schema=schema(counts, extensions))
-    path.parent.mkdir(parents=True, exist_ok=True)
-    scratch = path.with_name(f".{path.name}.{os.uname().nodename}.{os.getpid()}.tmp")  # unique to this worker, even if several machines write
-    try:
-        with open(scratch, "wb") as file:
-            pyarrow.parquet.write_table(table, file, compression="zstd")
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(scratch, path)
-    finally:
-        scratch.unlink(missing_ok=True)
 
 
 def _unwritable(out: Path, error: Exception) -> SapbertError:

@@ -17,9 +17,10 @@ from typing import Any, NamedTuple
 
 from ..errors import SapbertError, fail
 from ..files import changed_files
-from .annotator import AnnotationCounts, AnnotationSettings, Annotator, Outcome
+from .annotator import AnnotationSettings, Annotator, Outcome
 from .isolated import describe
 from .notes import Partition
+from .parts import AnnotationCounts
 from .workers import TRIES
 
 READY, DONE, FAILED, FATAL = "ready", "done", "failed", "fatal"

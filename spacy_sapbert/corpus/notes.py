@@ -85,12 +85,14 @@ class Partition:
         kind: one of `KINDS`.
         pieces: where its notes are.
         notes: number of its notes.
+        before: number of the notes in earlier partitions.
     """
 
     number: int
     kind: str
     pieces: tuple[Piece, ...]
     notes: int
+    before: int = 0
 
 
 @dataclass(frozen=True)
@@ -321,7 +323,7 @@ class _Cutter:
             self._close()
 
     def _close(self) -> None:
-        self._partitions.append(Partition(len(self._partitions), self.kind, tuple(self._pieces), self._count))
+        self._partitions.append(Partition(len(self._partitions), self.kind, tuple(self._pieces), self._count, self.notes - self._count))
         self._pieces, self._count = [], 0
 
     def finish(self) -> list[Partition]:

@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import SapbertError, fail
-from .annotator import AnnotationCounts, AnnotationSettings, Annotator, Outcome, part_name
+from .annotator import AnnotationSettings, Annotator, Outcome
 from .isolated import describe
 from .notes import Partition
+from .parts import AnnotationCounts, part_name
 from .workers import TRIES
 
 TRIED = ".tries"  # folder with a file for each partition, see `_tries`

@@ -11,27 +11,28 @@ from .records import Row
 
 CSV_COLUMNS = [
     *("note", "start", "end", "mention", "label", "section", "status", "nested", "cui", "name", "types", "type_names", "score", "probability"),
-    *("codes", "candidates", "sentence"),
+    *("codes", "candidates"),
 ]
 
 _NUMBER = re.compile(r"-?\d+\.\d+")  # a score or probability
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # a spreadsheet reads a cell that begins with one of these as a formula, and runs it
 
 
-def to_csv(rows: Iterable[Row], stream: TextIO, extensions: Sequence[str] = (), *, raw: bool = False) -> int:
+def to_csv(rows: Iterable[Row], stream: TextIO, extensions: Sequence[str] = (), *, raw: bool = False, sentences: bool = False) -> int:
     """Write a header and one row for each record. The items of a list are joined by "|".
 
     Args:
         rows: the records.
         stream: a file that was opened with newline="".
         extensions: names of the extensions that the records have; each is a column.
+        sentences: the records have sentences, which become a column.
         raw: write texts unchanged. Otherwise a text that a spreadsheet would read as a formula gets an apostrophe in front.
 
     Returns:
         Number of rows, without the header.
     """
     writer = csv.writer(stream)
-    columns = [*CSV_COLUMNS, *extensions]
+    columns = [*CSV_COLUMNS, *(["sentence"] if sentences else []), *extensions]
     writer.writerow(columns)
     count = 0
     for row in rows:

@@ -52,11 +52,13 @@ def linked_spans(doc: Doc, attr: str = "kb_ents") -> list[Span]:
     return [spans[key] for key in sorted(spans, key=lambda key: (key[0], -key[1]))]
 
 
-def rows(doc: Doc, kb: KnowledgeBase, attr: str = "kb_ents", note_id: str = "", extensions: Sequence[str] = ()) -> Iterator[Row]:
+def rows(
+    doc: Doc, kb: KnowledgeBase, attr: str = "kb_ents", note_id: str = "", extensions: Sequence[str] = (), *, sentences: bool = False
+) -> Iterator[Row]:
     """Yield one record for each span of a Doc, see `row_of`."""
     places = Places(doc)
     for span in linked_spans(doc, attr):
-        yield row_of(span, kb, attr, note_id, extensions, places=places)
+        yield row_of(span, kb, attr, note_id, extensions, places=places, sentences=sentences)
 
 
 class Places:
@@ -115,6 +117,7 @@ def row_of(
     *,
     nested: bool | None = None,
     places: Places | None = None,
+    sentences: bool = False,
 ) -> Row:
     """Return a span and its link as a record that JSON can hold.
 
@@ -126,12 +129,13 @@ def row_of(
         extensions: names of Span extensions, of any component, whose values are added.
         nested: whether it is a nested mention; None: as `places` says.
         places: sections, sentences and nested mentions of the Doc; None: they are looked up, which is slow if it is done for many spans.
+        sentences: also write the text of the sentence. It may hold names of patients, and so is not written otherwise.
 
     Returns:
         note, start and end (characters), mention, label, section (kind of the section; None for languages other than English), status (list of the
         statuses that hold; None without clinical_status), nested (whether the span is inside a longer mention that was chosen), cui ("NIL" if there is no link), name, types (TUIs), type_names, score (None for NIL),
-        probability (None without a calibration), candidates [[id, name, score] …] best first, codes, sentence
-        (its text), explain; if extensions are given also extensions (name -> value).
+        probability (None without a calibration), candidates [[id, name, score] …] best first, codes, explain; if
+        extensions are given also extensions (name -> value); if `sentences`, also sentence (its text).
     """
     _, codes_attr, explain_attr, prob_attr = attribute_names(attr)
     found = _extension(span, attr) or []
@@ -162,9 +166,10 @@ def row_of(
         "probability": _plain(_extension(span, prob_attr)) if candidates and candidates[0][0] == cui else None,
         "candidates": candidates,
         "codes": _plain(_extension(span, codes_attr) or {}),
-        "sentence": places.sentence(span),
         "explain": explain,
     }
+    if sentences:
+        row["sentence"] = places.sentence(span)
     if extensions:
         row["extensions"] = {name: _plain(_extension(span, name)) for name in extensions}
     return row

@@ -257,7 +257,7 @@ class ReviewStore:
 _INSERT = "INSERT INTO mention (note, start, end, cui, doubt, added, record) VALUES (?, ?, ?, ?, ?, 0, ?)"
 
 # fields of a record that are not stored: those of the note and of the concept are found again when they are needed, the others are not shown
-_FOUND_AGAIN = frozenset(["note", "codes", "types", "type_names", "name", "section", "sentence"])
+_FOUND_AGAIN = frozenset(["note", "codes", "types", "type_names", "name", "section"])
 
 
 def doubt_of(row: Row) -> float:

@@ -97,7 +97,6 @@ class Mention(BaseModel):
     probability: float | None
     candidates: list[tuple[str, str, float]]
     codes: dict[str, list[str]]
-    sentence: str
     explain: dict[str, Any]
 
 
