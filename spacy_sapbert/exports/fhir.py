@@ -1,4 +1,4 @@
-"""FHIR R4: a Bundle with a Condition, Observation, MedicationStatement or Procedure for each linked mention, and with its Provenance.
+"""FHIR R4: a Bundle with a Condition, AllergyIntolerance, Observation, MedicationStatement or Procedure for each linked mention, and its Provenance.
 
 Source: HL7 FHIR R4 (4.0.1). The code systems are those that https://terminology.hl7.org lists.
 """
@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, TextIO
 
 from ..kb.concept import is_cui
 from ..render.records import Row
+from .allergies import FOOD, Roles, roles_of
 from .base import LinkedNote, Origin, groups_of, has, identifier, linked
+from .values import CONCENTRATION, SYSTEM, Value, pressure_after, value_after
 
 SYSTEMS = {  # vocabulary -> URI of the code system, in the order in which codings are written
     "UMLS": "http://www.nlm.nih.gov/research/umls",
@@ -31,6 +33,10 @@ LINKER_SYSTEM = "urn:spacy-sapbert:concept"  # system of a concept id that is no
 EXTENSION = "https://spacy-sapbert.github.io/spacy-sapbert/fhir/mention"
 TERMINOLOGY = "http://terminology.hl7.org/CodeSystem/"
 TESTS = frozenset(["T059", "T060", "T034", "T201"])  # laboratory and diagnostic procedures, results, clinical attributes
+BLOOD_PRESSURE = frozenset(["C0005823", "C1271104", "C0005824"])
+SYSTOLIC, DIASTOLIC = ("8480-6", "Systolic blood pressure"), ("8462-4", "Diastolic blood pressure")  # LOINC
+LABS = "labs"  # kind of a section
+DRUGS = frozenset(["T121", "T195", "T200"])  # pharmacologic substances, antibiotics, clinical drugs
 Resource = dict[str, Any]
 
 
@@ -63,12 +69,12 @@ def bundle(notes: Iterable[LinkedNote], origin: Origin) -> Resource:
     """Return the Bundle of some notes.
 
     Mentions without a link, nested mentions, anatomy and denied tests are left out. Of mentions of the family, only disorders that are not denied are
-    kept.
+    kept. A reaction is part of its allergy.
     """
     entries: list[Resource] = []
     for note in notes:
         document = _document(note)
-        found = [resource for row in linked(note) if (resource := resource_of(row, note, document["id"])) is not None]
+        found = list(resources_of(note, document["id"]))
         every = [document, *found]
         if found:
             every.append(_provenance(note, document, found, origin))
@@ -76,20 +82,36 @@ def bundle(notes: Iterable[LinkedNote], origin: Origin) -> Resource:
     return {"resourceType": "Bundle", "type": "collection", "timestamp": _instant(origin), "entry": entries}
 
 
-def resource_of(row: Row, note: LinkedNote, document_id: str) -> Resource | None:
+def resources_of(note: LinkedNote, document_id: str) -> Iterator[Resource]:
+    """Yield the resources for the records of a note, in their order."""
+    rows = linked(note)
+    roles = roles_of(note, rows)
+    for place in range(len(rows)):
+        if place not in roles.others and (resource := _resource(place, rows, roles, note, document_id)) is not None:
+            yield resource
+
+
+def _resource(place: int, rows: list[Row], roles: Roles, note: LinkedNote, document_id: str) -> Resource | None:
     """Return the resource for a record; None if there is no kind of resource for it."""
-    groups = groups_of(row)
+    row = rows[place]
+    groups, value = groups_of(row), value_after(note.text, row["end"])
     source = {"reference": f"urn:uuid:{document_id}"}
     subject = {"display": f"The patient of note {note.note_id or document_id}"}
     base: Resource = {"id": identifier(*_key(note), row["start"], row["end"], row["cui"]), "extension": [_mention(row)]}
     if has(row, "family"):
         return None if "DISO" not in groups or has(row, "negated") else _family(base, row, subject)
+    if place in roles.allergies:
+        reactions = [rows[each] for each in roles.allergies[place]]
+        return _allergy(base, row, subject, reactions, intolerance=place in roles.intolerances)
     if "DISO" in groups:
         return _condition(base, row, subject, source)
-    if "CHEM" in groups:
+    # "K 5.9 mmol/L" and "LABS: creatinine 1.2" are tests, not drugs that are taken; "Hb" is a test, though haemoglobin is also a drug
+    measured = row.get("section") == LABS or (value is not None and CONCENTRATION.fullmatch(value.code) is not None)
+    test = "PHYS" in groups or not TESTS.isdisjoint(row["types"])
+    if "CHEM" in groups and not measured and (not test or row["label"] == "CHEM"):
         return _medication(base, row, subject, source)
-    if "PHYS" in groups or not TESTS.isdisjoint(row["types"]):
-        return None if has(row, "negated") else _observation(base, row, subject, source)
+    if test or ("CHEM" in groups and measured):
+        return None if has(row, "negated") else _observation(base, row, subject, source, _measured(row, note.text, value))
     return _procedure(base, row, subject) if "PROC" in groups else None
 
 
@@ -123,8 +145,41 @@ def _medication(base: Resource, row: Row, subject: Resource, source: Resource) -
     return {**made, "subject": subject, "derivedFrom": [source]}
 
 
-def _observation(base: Resource, row: Row, subject: Resource, source: Resource) -> Resource:
-    return {"resourceType": "Observation", **base, "status": "unknown", "code": _code(row), "subject": subject, "derivedFrom": [source]}
+def _allergy(base: Resource, row: Row, subject: Resource, reactions: list[Row], *, intolerance: bool) -> Resource:
+    status = "refuted" if has(row, "negated") else "unconfirmed" if has(row, "uncertain", "hypothetical") else "confirmed"
+    made = {"resourceType": "AllergyIntolerance", **base, "code": _code(row), "patient": subject}
+    made["clinicalStatus"] = _coded("allergyintolerance-clinical", "inactive" if status == "refuted" else "active")
+    made["verificationStatus"] = _coded("allergyintolerance-verification", status)
+    if intolerance:
+        made["type"] = "intolerance"
+    if FOOD in row["types"]:
+        made["category"] = ["food"]
+    elif not DRUGS.isdisjoint(row["types"]) and row["codes"].get("RXNORM"):
+        made["category"] = ["medication"]
+    if reactions:
+        made["reaction"] = [{"manifestation": [_code(reaction) for reaction in reactions]}]
+    return made
+
+
+def _observation(base: Resource, row: Row, subject: Resource, source: Resource, measured: Resource) -> Resource:
+    made = {"resourceType": "Observation", **base, "status": "unknown", "code": _code(row), "subject": subject, "derivedFrom": [source]}
+    return {**made, **measured}
+
+
+def _measured(row: Row, text: str, value: Value | None) -> Resource:
+    """Return the value of an Observation, or for a blood pressure its two components; empty if no number with a unit follows the mention."""
+    if row["cui"] in BLOOD_PRESSURE and (pair := pressure_after(text, row["end"])) is not None:
+        components = []
+        for (code, display), each in zip((SYSTOLIC, DIASTOLIC), pair):
+            coding = {"system": SYSTEMS["LNC"], "code": code, "display": display}
+            components.append({"code": {"coding": [coding]}, "valueQuantity": _quantity(each)})
+        return {"component": components}
+    return {} if value is None else {"valueQuantity": _quantity(value)}
+
+
+def _quantity(value: Value) -> Resource:
+    made = {"value": value.number, "unit": value.unit, "system": SYSTEM, "code": value.code}
+    return {**made, "comparator": value.sign} if value.sign else made
 
 
 def _procedure(base: Resource, row: Row, subject: Resource) -> Resource:

@@ -19,8 +19,9 @@ from typer.testing import CliRunner
 
 from spacy_sapbert.build import default_linkers
 from spacy_sapbert.cli import app
+from spacy_sapbert.context.sections import find_sections, section_at
 from spacy_sapbert.errors import SapbertError
-from spacy_sapbert.exports import athena, bioc, brat, comprehend, fhir, omop, phenopackets
+from spacy_sapbert.exports import athena, bioc, brat, comprehend, fhir, omop, phenopackets, values
 from spacy_sapbert.exports.base import LinkedNote, Origin
 from training.corpora.brat import read_brat
 
@@ -142,6 +143,173 @@ def test_fhir_active_conditions_and_ids_that_stay() -> None:
     assert len(first["entry"]) == 3  # denied family history is left out
     ids = [entry["resource"]["id"] for entry in fhir.bundle([NOTE, EMPTY], ORIGIN)["entry"]]
     assert len(set(ids)) == len(ids)
+
+
+MORE = {  # concepts of allergies and laboratory values
+    "C0030842": ("Penicillin", ["T121", "T195"], {"RXNORM": ["70618"]}),
+    "C0030824": ("penicillin allergy", ["T047"], {"SNOMEDCT_US": ["91936005"]}),
+    "C0013182": ("Drug allergy", ["T047"], {}),
+    "C1527304": ("Allergy", ["T033"], {}),
+    "C0015230": ("Skin rash", ["T184"], {}),
+    "C0030736": ("Peanut", ["T168"], {}),
+    "C0032821": ("Potassium", ["T121", "T196"], {"RXNORM": ["8588"]}),
+    "C0019046": ("Hemoglobin", ["T059", "T116", "T121"], {}),
+    "C0005823": ("blood pressure", ["T201"], {}),
+}
+C, P, D, A, R, N, K, H, B = MORE
+
+
+def found_in(text: str, *mentions: tuple[str, str, str]) -> list[Any]:
+    """Return the resources of a note with mentions (text, concept, "LABEL status status"), as the library for FHIR reads them."""
+    library = pytest.importorskip("fhir.resources.R4B.bundle")
+    sections, rows, at = find_sections(text), [], 0
+    for mention, cui, how in mentions:
+        name, types, codes = MORE.get(cui) or CONCEPTS[cui]
+        label, *status = how.split()
+        at = text.index(mention, at)
+        found = section_at(sections, at)
+        assert found is not None
+        where = {"start": at, "end": at + len(mention), "section": found.kind}
+        rows.append(row(text, mention, "NIL", " ".join(status), label) | where | {"cui": cui, "name": name, "types": types, "codes": codes})
+        at += len(mention)
+    made = fhir.bundle([LinkedNote("1", text, rows)], ORIGIN)
+    return [entry.resource for entry in library.Bundle.model_validate(made).entry if entry.resource.get_resource_type() not in ABOUT]
+
+
+ABOUT = ("DocumentReference", "Provenance")
+
+
+def brief(resource: Any) -> tuple[str, ...]:
+    """Return kind, text and certainty of a resource; of an allergy also its reactions."""
+    kind = resource.get_resource_type()
+    code = resource.medicationCodeableConcept if kind == "MedicationStatement" else resource.code
+    status = resource.verificationStatus.coding[0].code if kind in ("Condition", "AllergyIntolerance") else resource.status
+    reactions = [each.text for part in resource.reaction or () for each in part.manifestation] if kind == "AllergyIntolerance" else []
+    return (kind, code.text, status, *reactions)
+
+
+ALLERGY, CONDITION, MEDICATION, OBSERVATION = "AllergyIntolerance", "Condition", "MedicationStatement", "Observation"
+
+
+@pytest.mark.parametrize(
+    ("text", "mentions", "wanted"),
+    [
+        (
+            "ALLERGIES:\nPenicillin (rash). Takes aspirin.\nPeanut\n\nMEDS: aspirin",
+            [("Penicillin", C, "CHEM"), ("rash", R, "DISO"), ("aspirin", "C0004057", "CHEM"), ("Peanut", N, "OBJC"), ("aspirin", "C0004057", "CHEM")],
+            [(ALLERGY, "Penicillin", "confirmed", "rash"), (MEDICATION, "aspirin", "unknown"), (ALLERGY, "Peanut", "confirmed")]
+            + [(MEDICATION, "aspirin", "unknown")],
+        ),
+        (
+            "She is allergic to penicillin and peanut, but takes aspirin.",
+            [("allergic", A, "DISO"), ("penicillin", C, "CHEM"), ("peanut", N, "OBJC"), ("aspirin", "C0004057", "CHEM")],
+            [(ALLERGY, "penicillin", "confirmed"), (ALLERGY, "peanut", "confirmed"), (MEDICATION, "aspirin", "unknown")],
+        ),
+        (
+            "Age 70  Allergies: penicillin, peanut\nAdmitted with penicillin.",
+            [("penicillin", C, "CHEM"), ("peanut", N, "OBJC"), ("penicillin", C, "CHEM")],
+            [(ALLERGY, "penicillin", "confirmed"), (ALLERGY, "peanut", "confirmed"), (MEDICATION, "penicillin", "unknown")],
+        ),
+        (
+            "Allergies: 1. penicillin\n2. peanut (rash)\npenicillin",
+            [("penicillin", C, "CHEM"), ("peanut", N, "OBJC"), ("rash", R, "DISO"), ("penicillin", C, "CHEM")],
+            [(ALLERGY, "penicillin", "confirmed"), (ALLERGY, "peanut", "confirmed", "rash"), (MEDICATION, "penicillin", "unknown")],
+        ),
+        (
+            "ALLERGIES\npenicillin\npeanut\n\nShe came with a rash on penicillin.",
+            [("penicillin", C, "CHEM"), ("peanut", N, "OBJC"), ("rash", R, "DISO"), ("penicillin", C, "CHEM")],
+            [(ALLERGY, "penicillin", "confirmed"), (ALLERGY, "peanut", "confirmed"), (CONDITION, "rash", "confirmed")]
+            + [(MEDICATION, "penicillin", "unknown")],
+        ),
+        ("No known drug allergies.", [("drug allergies", D, "DISO negated")], [(ALLERGY, "drug allergies", "refuted")]),
+        ("Possible penicillin allergy.", [("penicillin allergy", P, "DISO uncertain")], [(ALLERGY, "penicillin allergy", "unconfirmed")]),
+        ("Penicillin allergy?", [("Penicillin", C, "CHEM uncertain"), ("allergy", A, "DISO uncertain")], [(ALLERGY, "Penicillin", "unconfirmed")]),
+        (
+            "Penicillin causes a rash.",
+            [("Penicillin", C, "CHEM"), ("rash", R, "DISO")],
+            [(MEDICATION, "Penicillin", "unknown"), (CONDITION, "rash", "confirmed")],
+        ),
+        (
+            "Allergic to penicillin: rash. Now no rash.",
+            [("penicillin", C, "CHEM"), ("rash", R, "DISO"), ("rash", R, "DISO negated")],
+            [(ALLERGY, "penicillin", "confirmed", "rash"), (CONDITION, "rash", "refuted")],
+        ),
+        ("Many allergies.", [("allergies", A, "DISO")], [(ALLERGY, "allergies", "confirmed")]),
+        ("Allergies: aspirin 81 mg daily", [("Allergies", A, "DISO"), ("aspirin", "C0004057", "CHEM")], [(MEDICATION, "aspirin", "unknown")]),
+        ("Culture sensitive to penicillin.", [("penicillin", C, "CHEM")], [(MEDICATION, "penicillin", "unknown")]),
+        ("Mother is allergic to penicillin.", [("penicillin", C, "CHEM family")], []),
+        (
+            "Adverse reaction to penicillin, tolerated aspirin",
+            [("penicillin", C, "CHEM"), ("aspirin", "C0004057", "CHEM")],
+            [(ALLERGY, "penicillin", "confirmed"), (MEDICATION, "aspirin", "unknown")],
+        ),
+    ],
+)
+def test_fhir_allergies_by_hand(text: str, mentions: list[tuple[str, str, str]], wanted: list[tuple[str, ...]]) -> None:
+    assert [brief(resource) for resource in found_in(text, *mentions)] == wanted
+
+
+def test_fhir_codes_of_an_allergy() -> None:
+    penicillin, peanut, drug = found_in(
+        "Intolerance of penicillin. Allergic to peanut. No drug allergies.",
+        ("penicillin", C, "CHEM"),
+        ("peanut", N, "OBJC"),
+        ("drug allergies", D, "DISO negated"),
+    )
+    assert (penicillin.type, peanut.type) == ("intolerance", None)
+    assert (penicillin.category, peanut.category, drug.category) == (["medication"], ["food"], None)
+    assert [each.clinicalStatus.coding[0].code for each in (penicillin, peanut, drug)] == ["active", "active", "inactive"]
+    assert [coding.code for coding in penicillin.code.coding] == [C, "70618"]
+    assert penicillin.patient.display == "The patient of note 1"
+
+
+def test_fhir_values_by_hand() -> None:
+    text = "K+ 5.9 mmol/L, K 40 mg daily, Hb: 98 g/L, Hb low, BP 120/80 mmHg, BP 70 mmHg.\nLABS: K 4.1"
+    mentions = [("K", K, "CHEM"), ("K", K, "CHEM"), ("Hb", H, "PROC"), ("Hb", H, "PROC"), ("BP", B, "PHYS"), ("BP", B, "PHYS"), ("K", K, "CHEM")]
+    found = found_in(text, *mentions)
+    assert [each.get_resource_type() for each in found] == [OBSERVATION, MEDICATION, *[OBSERVATION] * 5]
+    quantities = [each.valueQuantity and (float(each.valueQuantity.value), each.valueQuantity.code) for each in found if each is not found[1]]
+    assert quantities == [(5.9, "mmol/L"), (98.0, "g/L"), None, None, (70.0, "mm[Hg]"), None]
+    parts = [(part.code.coding[0].code, int(part.valueQuantity.value), part.valueQuantity.unit) for part in found[4].component]
+    assert parts == [("8480-6", 120, "mmHg"), ("8462-4", 80, "mmHg")]
+    (low,) = found_in("Hb < 70 g/L", ("Hb", H, "PROC"))
+    assert (low.valueQuantity.comparator, low.valueQuantity.system) == ("<", "http://unitsofmeasure.org")
+
+
+@pytest.mark.parametrize(
+    ("after", "wanted"),
+    [
+        (" 148 µmol/L", (148, "µmol/L", "umol/L", "")),
+        ("+ 5.6 mmol/L (mild)", (5.6, "mmol/L", "mmol/L", "")),
+        (" of 6,420 ng/L", (6420, "ng/L", "ng/L", "")),
+        (" level was 180 mg/dl.", (180, "mg/dl", "mg/dL", "")),
+        (" 12.3 x10^9/L", (12.3, "x10^9/L", "10*9/L", "")),
+        (" (IFCC) = 53 mmol/mol", (53, "mmol/mol", "mmol/mol", "")),
+        (" ≥ 90%", (90, "%", "%", ">=")),
+        (" 45 mL/min/1.73 m2", (45, "mL/min/1.73 m2", "mL/min/{1.73_m2}", "")),
+        (" 128/min irregular", (128, "/min", "/min", "")),
+        (" 38.5 °C", (38.5, "°C", "Cel", "")),
+        (" 65 mm Hg", (65, "mm Hg", "mm[Hg]", "")),
+        (" 5.9", None),  # no unit
+        (" 3.5-5.0 mmol/L", None),  # a range
+        (" 120/80 mmHg", None),  # two numbers
+        (" 140 K 4.0 mmol/L", None),  # the value of the next mention
+        ("\n5 mmol/L", None),  # another line
+        (" 5 mmol/Lx", None),
+        (" 81 mg daily", None),  # the dose of a drug
+        ("", None),
+    ],
+)
+def test_values_that_follow_a_mention(after: str, wanted: tuple[Any, ...] | None) -> None:
+    assert values.value_after(f"Test{after}", 4) == wanted
+
+
+@given(st.text(alphabet=st.one_of(st.sampled_from("0123456789.,/<>= %µgLmol"), st.characters()), max_size=40))
+@settings(max_examples=300, deadline=None)
+def test_values_of_any_text(text: str) -> None:
+    found = values.value_after(text, 0)
+    assert found is None or found.unit in text
+    assert values.pressure_after(text, 0) is None or "/" in text
 
 
 # -- OMOP ---------------------------------------------------------------------------------------------------------------

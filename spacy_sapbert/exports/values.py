@@ -1,0 +1,110 @@
+"""Read the value that follows a mention in a note: "K+ 5.6 mmol/L", "Hb: 98 g/L", "BP 120/80 mmHg". Only numbers with a known unit are values."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+SYSTEM = "http://unitsofmeasure.org"
+# unit as notes write it, in lower case and without spaces -> UCUM code
+UNITS = {
+    **{
+        unit: unit
+        for unit in ("mmol/L", "nmol/L", "pmol/L", "mg/dL", "g/dL", "g/L", "mg/L", "ng/mL", "ng/dL", "ng/L", "pg/mL", "ug/L", "ug/dL", "ug/mL")
+    },
+    **{unit: unit for unit in ("mmol/mol", "mg/mmol", "mg/g", "mL/min", "L/min", "fL", "pg", "kPa", "kg/m2", "kg", "cm", "mL", "L", "%")},
+    **dict.fromkeys(("umol/L", "micromol/L", "mcmol/L"), "umol/L"),
+    **dict.fromkeys(("mcg/L", "microg/L"), "ug/L"),
+    **dict.fromkeys(("mcg/dL",), "ug/dL"),
+    **dict.fromkeys(("mcg/mL",), "ug/mL"),
+    **dict.fromkeys(("mEq/L",), "meq/L"),
+    **dict.fromkeys(("U/L", "units/L"), "U/L"),
+    **dict.fromkeys(("IU/L",), "[IU]/L"),
+    **dict.fromkeys(("IU/mL",), "[IU]/mL"),
+    **dict.fromkeys(("mIU/L", "uIU/mL"), "m[IU]/L"),
+    **dict.fromkeys(("mU/L",), "mU/L"),
+    **dict.fromkeys(("x10^9/L", "x10*9/L", "x109/L", "10^9/L", "10*9/L", "e9/L"), "10*9/L"),
+    **dict.fromkeys(("x10^12/L", "x10*12/L", "10^12/L", "10*12/L"), "10*12/L"),
+    **dict.fromkeys(("K/uL", "K/mcL", "x10^3/uL", "10^3/uL", "10*3/uL", "k/mm3"), "10*3/uL"),
+    **dict.fromkeys(("M/uL", "10^6/uL", "x10^6/uL"), "10*6/uL"),
+    **dict.fromkeys(("mL/min/1.73m2", "mL/min/1.73m^2"), "mL/min/{1.73_m2}"),
+    **dict.fromkeys(("/min", "bpm", "beats/min", "breaths/min"), "/min"),
+    **dict.fromkeys(("mm/h", "mm/hr", "mm/hour"), "mm/h"),
+    **dict.fromkeys(("mmHg",), "mm[Hg]"),
+    **dict.fromkeys(("°C", "degC", "ºC"), "Cel"),
+    **dict.fromkeys(("°F", "degF", "ºF"), "[degF]"),
+    **dict.fromkeys(("kg/m^2",), "kg/m2"),
+    **dict.fromkeys(("sec", "secs", "seconds"), "s"),
+}
+CONCENTRATION = re.compile(r".+/(?:L|dL|mL|uL|mol)")  # UCUM codes of what is measured in a sample; a dose of a drug never has them
+PRESSURE = "mm[Hg]"
+
+_KNOWN = {unit.lower(): code for unit, code in UNITS.items()}
+_LONGEST = sorted({re.escape(unit.lower()) for unit in UNITS}, key=len, reverse=True)
+_UNIT = r"(?P<unit>" + "|".join(_LONGEST).replace("mmhg", r"mm[ ]?hg").replace(r"min/1\.73m2", r"min/1\.73[ ]?m2") + r")(?![\w/^*])"
+_BETWEEN = (
+    r"\+?[ \t]*(?:\([a-z0-9 ,]{1,15}\)[ \t]*)?(?:(?:levels?|counts?|value|today|now)[ \t]*)?(?:[:=]|(?:of|is|was|at|to|were)\b)?[ \t]*"
+    r"(?:(?:about|approximately|approx\.?|around)[ \t]+|~[ \t]*)?"
+)
+_NUMBER = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,7}(?:\.\d{1,6})?"
+_VALUE = re.compile(rf"{_BETWEEN}(?P<sign><=|>=|[<>≤≥])?[ \t]*(?P<number>{_NUMBER})[ \t]*{_UNIT}")
+_PAIR = re.compile(rf"{_BETWEEN}(?P<first>\d{{2,3}})[ \t]*/[ \t]*(?P<second>\d{{2,3}})[ \t]*{_UNIT}")
+_SIGNS = {"≤": "<=", "≥": ">="}
+_FAR = 80  # characters after a mention that are read
+
+
+class Value(NamedTuple):
+    """A number with its unit.
+
+    Attributes:
+        number: the number.
+        unit: the unit as it is written.
+        code: its UCUM code.
+        sign: "<", "<=", ">", ">=", or "" for an exact value.
+    """
+
+    number: int | float
+    unit: str
+    code: str
+    sign: str = ""
+
+
+def value_after(text: str, end: int) -> Value | None:
+    """Return the value that directly follows a mention; None if there is none, it is a range or a ratio, or it has no known unit.
+
+    Args:
+        text: the note.
+        end: offset of the end of the mention.
+    """
+    found = _VALUE.match(_after(text, end))
+    if found is None:
+        return None
+    unit = _written(text, end, found)
+    return Value(_number(found["number"]), unit, _code(unit), _SIGNS.get(found["sign"] or "", found["sign"] or ""))
+
+
+def pressure_after(text: str, end: int) -> tuple[Value, Value] | None:
+    """Return systolic and diastolic pressure if they directly follow a mention, as in "BP 120/80 mmHg"; otherwise None."""
+    found = _PAIR.match(_after(text, end))
+    if found is None or _code(unit := _written(text, end, found)) != PRESSURE:
+        return None
+    return Value(int(found["first"]), unit, PRESSURE), Value(int(found["second"]), unit, PRESSURE)
+
+
+def _after(text: str, end: int) -> str:
+    """Return what follows a mention, in lower case and with as many characters as in the text."""
+    after = text[end : end + _FAR].replace("µ", "u").replace("μ", "u")
+    return "".join(char.lower() if len(char.lower()) == 1 else char for char in after)
+
+
+def _written(text: str, end: int, found: re.Match[str]) -> str:
+    return text[end + found.start("unit") : end + found.end("unit")]
+
+
+def _code(unit: str) -> str:
+    return _KNOWN["".join(unit.replace("µ", "u").replace("μ", "u").lower().split())]
+
+
+def _number(text: str) -> int | float:
+    plain = text.replace(",", "")
+    return float(plain) if "." in plain else int(plain)
