@@ -38,10 +38,14 @@ def serve(
     max_queue: int = typer.Option(256, help="Maximum number of texts that wait. When the queue is full, a request is refused with status 429."),
     batch_size: int = typer.Option(16, help="Maximum number of texts that are linked in one batch. They may come from several requests."),
     timeout: float = typer.Option(60.0, help="Maximum time for a request, in seconds."),
+    athena: Path | None = typer.Option(
+        None, help="Folder with CONCEPT.csv and CONCEPT_RELATIONSHIP.csv from Athena, for the concept ids of /link?format=omop."
+    ),
     review: Path | None = typer.Option(None, help="File of a review, written by `review add`: the review page is then served at /."),
 ) -> None:
     """Serve the linker over HTTP. To require an API key, set the environment variable SPACY_SAPBERT_API_KEY."""
     from ..corpus.annotator import AnnotationSettings
+    from ..exports.athena import check_files
     from ..service.settings import CHANGEABLE, ServiceSettings, key_of_environment
 
     settings = ServiceSettings(
@@ -56,8 +60,11 @@ def serve(
         max_queue=max_queue,
         batch_size=batch_size,
         timeout=timeout,
+        athena=athena,
         review=review,
     )
+    if athena is not None:
+        check_files(athena)
     if review is not None and not review.is_file():
         raise fail("E401", MissingFile, path=review)
     try:

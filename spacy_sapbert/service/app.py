@@ -7,7 +7,7 @@ import json
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, suppress
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal, get_args
 
 from fastapi import FastAPI, Query, Request
 from fastapi import Path as InPath
@@ -21,6 +21,9 @@ from starlette.middleware.cors import CORSMiddleware
 from ..about import __version__
 from ..doc.own import Place, trimmed
 from ..errors import SapbertError, fail, logger
+from ..exports import athena
+from ..exports.base import LinkedNote, origin_of
+from ..exports.formats import FORMATS, Exporter
 from . import schemas
 from .about import about_linker
 from .batching import Batcher
@@ -31,6 +34,12 @@ from .metrics import CONTENT_TYPE, Metrics
 from .review import add_review
 from .settings import ServiceSettings
 
+AnswerFormat = Literal["json", "fhir", "omop", "phenopackets", "bioc", "brat", "comprehend"]
+assert get_args(AnswerFormat) == ("json", *FORMATS)
+# media types of the answers of /link, for the OpenAPI description
+EXPORTED: dict[int | str, dict[str, Any]] = {
+    200: {"content": {each.media_type.partition(";")[0]: {"schema": {"type": "string"}} for each in FORMATS.values()}}
+}
 MAX_CONCEPTS = 100  # most concepts that a search returns
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"model": schemas.ProblemResponse, "description": description}
@@ -58,6 +67,7 @@ class Service:
         self.settings, self.metrics = settings, Metrics()
         self._make, self._failed = make, failed
         self._linking: Linking | None = None
+        self._find: athena.Find | None = None
         self.batcher: Batcher[Task, Linked] = Batcher(
             self._answer, batch_size=settings.batch_size, max_queue=settings.max_queue, seen=self.metrics.saw_batch
         )
@@ -90,6 +100,8 @@ class Service:
         try:
             linking = Linking(self._make())
             linking.warm_up()
+            if self.settings.athena is not None:
+                self._find = athena.open_table(self.settings.athena).find
         except Exception as error:
             if self._failed is None:
                 logger.error("the linker can't be opened: %s", error)
@@ -102,6 +114,18 @@ class Service:
 
     def _answer(self, tasks: Sequence[Task]) -> Sequence[Linked | Exception]:
         return self.linking.answer(tasks)
+
+    def export(self, form: str, texts: Sequence[schemas.TextWithId], answers: Sequence[Linked]) -> bytes:
+        """Return linked texts in an export format.
+
+        Args:
+            form: one of `FORMATS`.
+            texts: the texts.
+            answers: their answers.
+        """
+        bundle = self.linking.linker.bundle
+        notes = [LinkedNote(each.id, each.text, json.loads(answer.json)) for each, answer in zip(texts, answers)]
+        return Exporter(self.linking.linker.kb, origin_of(bundle), self._find).to_bytes(form, notes)
 
     # -- requests -------------------------------------------------------------------------------------------------------
 
@@ -230,8 +254,14 @@ def create_app(make: Callable[[], Language], settings: ServiceSettings | None = 
 
 
 def _add_links(app: FastAPI, service: Service) -> None:
-    @app.post("/link", response_model=schemas.LinkResponse, responses=PROBLEMS, tags=["link"], summary="Find and link the mentions of texts")
-    async def link(asked: schemas.LinkRequest, request: Request) -> Response:
+    @app.post(
+        "/link", response_model=schemas.LinkResponse, responses={**PROBLEMS, **EXPORTED}, tags=["link"], summary="Find and link the mentions of texts"
+    )
+    async def link(
+        asked: schemas.LinkRequest,
+        request: Request,
+        form: Annotated[AnswerFormat, Query(alias="format", description="json, or the format of another tool or standard.")] = "json",
+    ) -> Response:
         if (asked.text is None) == (asked.texts is None):
             raise fail("E071", why="give either 'text' or 'texts'.")
         given = [asked.text] if asked.text is not None else asked.texts or []
@@ -242,6 +272,8 @@ def _add_links(app: FastAPI, service: Service) -> None:
         changes = service.key_of(asked.settings)
         answers = await service.answers(request, [Text(each.text, changes) for each in texts])
         _count(service, [each.text for each in texts], answers)
+        if form != "json":
+            return Response(await run_in_threadpool(service.export, form, texts, answers), media_type=FORMATS[form].media_type)
         parts = [f'{{"id":{json.dumps(each.id)},"mentions":{answer.json}}}' for each, answer in zip(texts, answers)]
         return _json('{"results":[' + ",".join(parts) + "]}")
 

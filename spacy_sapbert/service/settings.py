@@ -32,6 +32,7 @@ class ServiceSettings:
         max_queue: maximum number of texts that wait; when the queue is full, a request is refused with status 429.
         batch_size: maximum number of texts that are linked in one batch; they may come from several requests.
         timeout: maximum duration of a request in seconds, including its time in the queue.
+        athena: folder with Athena's files, for the concept ids of `/link?format=omop`; None: they are 0.
         review: file of a review, for the review page at `/` and the routes below `/review`; None: the service has no review.
 
     Raises:
@@ -49,6 +50,7 @@ class ServiceSettings:
     max_queue: int = 256
     batch_size: int = 16
     timeout: float = 60.0
+    athena: Path | None = None
     review: Path | None = None
 
     def __post_init__(self) -> None:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import csv
+import io
 import json
 import logging
 import threading
 import time
+import zipfile
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 import spacy
@@ -26,7 +30,8 @@ from starlette.testclient import TestClient
 from spacy_sapbert.corpus.pipeline import load
 from spacy_sapbert.doc.own import OWN, Place, trimmed, with_spans
 from spacy_sapbert.errors import SapbertError, SapbertWarning, fail
-from spacy_sapbert.render import rows
+from spacy_sapbert.exports import athena
+from spacy_sapbert.render import rows as records
 from spacy_sapbert.service import schemas
 from spacy_sapbert.service.app import create_app
 from spacy_sapbert.service.settings import CHANGEABLE, KEY_VARIABLE, ServiceSettings, key_of_environment
@@ -92,7 +97,7 @@ def library(tiny_linker: Path) -> Callable[..., list[dict[str, Any]]]:
     def link(text: str, **changes: Any) -> list[dict[str, Any]]:
         linker.settings = as_made
         linker.change_settings(**changes)
-        return [plain(row) for row in rows(nlp(text), linker.kb)]
+        return [plain(row) for row in records(nlp(text), linker.kb)]
 
     return link
 
@@ -177,6 +182,64 @@ def test_links_are_those_of_the_library_in_the_order_of_the_texts(client: TestCl
         ("", library(NOTES[0])),
         *((f"n{i}", library(text)) for i, text in enumerate(NOTES[1:])),
     ]
+
+
+# -- export formats -----------------------------------------------------------------------------------------------------
+
+TWO = {"texts": [{"id": "n/1", "text": "No fever. Takes aspirin."}, {"id": "7", "text": "Hypertension."}]}
+TWICE = {"texts": [{"id": "7", "text": "Hypertension."}] * 2}
+
+
+def exported(client: TestClient, form: str, media_type: str, body: dict[str, Any] = TWO) -> bytes:
+    answer = client.post(f"/link?format={form}", json=body)
+    assert (answer.status_code, answer.headers["content-type"]) == (200, media_type), answer.text
+    return answer.content
+
+
+def test_fhir_of_a_request_by_hand(client: TestClient) -> None:
+    library = pytest.importorskip("fhir.resources.R4B.bundle")
+    found = library.Bundle.model_validate_json(exported(client, "fhir", "application/fhir+json"))
+    kinds = [entry.resource.get_resource_type() for entry in found.entry]
+    assert kinds == ["DocumentReference", "Condition", "MedicationStatement", "Provenance", "DocumentReference", "Condition", "Provenance"]
+    assert [entry.resource.identifier[0].value for entry in found.entry if entry.resource.get_resource_type() == "DocumentReference"] == ["n/1", "7"]
+    assert found.entry[1].resource.verificationStatus.coding[0].code == "refuted"
+
+
+def test_the_other_formats_of_a_request_by_hand(client: TestClient) -> None:
+    rows = list(csv.DictReader(io.StringIO(exported(client, "omop", "text/csv; charset=utf-8").decode(), newline="")))
+    assert [(row["note_id"], row["lexical_variant"], row["term_exists"]) for row in rows] == [
+        *(("1", "fever", "N"), ("1", "aspirin", "Y"), ("7", "Hypertension", "Y")),
+    ]
+    packets = [json.loads(line) for line in exported(client, "phenopackets", "application/x-ndjson").splitlines()]
+    assert [packet["subject"]["id"] for packet in packets] == ["n/1", "7"]
+    answers = [json.loads(line) for line in exported(client, "comprehend", "application/x-ndjson").splitlines()]
+    assert answers[0]["InferRxNorm"]["Entities"][0]["RxNormConcepts"][0]["Code"] == "1191"
+    documents = ElementTree.fromstring(exported(client, "bioc", "application/xml").decode()).iter("document")
+    assert [document.findtext("id") for document in documents] == ["n/1", "7"]
+    with zipfile.ZipFile(io.BytesIO(exported(client, "brat", "application/zip"))) as archive:
+        assert archive.namelist() == ["n_1.txt", "n_1.ann", "7.txt", "7.ann", "annotation.conf"]
+        assert archive.read("n_1.ann").decode().splitlines()[:3] == ["T1\tDISO 3 8\tfever", "N1\tReference T1 UMLS:C9100027\tfever", "A1\tNegated T1"]
+    with zipfile.ZipFile(io.BytesIO(exported(client, "brat", "application/zip", TWICE))) as archive:
+        assert archive.namelist() == ["7.txt", "7.ann", "7-2.txt", "7-2.ann", "annotation.conf"]
+
+
+def test_settings_and_limits_count_for_every_format(client: TestClient) -> None:
+    body = {**TWO, "settings": {"types": ["CHEM"]}}
+    rows = csv.DictReader(io.StringIO(exported(client, "omop", "text/csv; charset=utf-8", body).decode(), newline=""))
+    assert [row["lexical_variant"] for row in rows] == ["aspirin"]
+    problem(client.post("/link?format=fhir", json={"texts": []}), 422, "E071")
+    problem(client.post("/link?format=pdf", json=TWO), 422, "E071")
+    assert client.post("/link?format=json", json=TWO).json() == client.post("/link", json=TWO).json()
+
+
+def test_concept_ids_of_omop(with_settings: Callable[..., TestClient], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPACY_SAPBERT_CACHE", str(tmp_path / "cache"))
+    head = "concept_id\tvocabulary_id\tstandard_concept\tconcept_code\tinvalid_reason\n"
+    (tmp_path / athena.CONCEPT).write_text(head + "35205502\tICD10CM\t\tI10\t\n1112807\tRxNorm\tS\t1191\t\n")
+    (tmp_path / athena.RELATIONSHIP).write_text("concept_id_1\tconcept_id_2\trelationship_id\tinvalid_reason\n35205502\t320128\tMaps to\t\n")
+    found = exported(with_settings(athena=tmp_path), "omop", "text/csv; charset=utf-8").decode()
+    ids = [(row["note_nlp_concept_id"], row["note_nlp_source_concept_id"]) for row in csv.DictReader(io.StringIO(found, newline=""))]
+    assert ids == [("0", "0"), ("1112807", "1112807"), ("320128", "35205502")]
 
 
 CHANGES: list[dict[str, Any]] = [
