@@ -88,6 +88,21 @@ def test_text_to_csv_table_and_html():
     assert all(cui in page for cui in CUIS)
 
 
+def test_many_notes_become_several_pages(tmp_path: Path):
+    corpus = tmp_path / "notes.jsonl"
+    corpus.write_text("".join(json.dumps({"id": f"n{i}", "text": "fever"}) + "\n" for i in range(5)))
+    out = tmp_path / "out" / "a b.html"
+    run("link", corpus, "--format", "html", "--out", out, "--notes-per-page", 2)
+    assert sorted(path.name for path in out.parent.iterdir()) == ["a b-2.html", "a b-3.html", "a b.html"]
+    pages = [(out.parent / name).read_text(encoding="utf-8") for name in ("a b.html", "a b-2.html", "a b-3.html")]
+    assert [[note for note in ("n0", "n1", "n2", "n3", "n4") if f"<h2>{note}</h2>" in page] for page in pages] == [["n0", "n1"], ["n2", "n3"], ["n4"]]
+    assert 'href="a%20b-2.html"' in pages[0]
+    for more in (("--notes-per-page", 0), ("--notes-per-page", 5), ()):
+        run("link", corpus, "--format", "html", "--out", tmp_path / "one" / "x.html", *more)
+        assert [path.name for path in (tmp_path / "one").iterdir()] == ["x.html"]
+    assert run("link", corpus, "--format", "html", "--notes-per-page", 2).stdout.count("<article") == 5  # standard output is one page
+
+
 def test_files_folders_jsonl_and_standard_input(tmp_path: Path):
     folder = tmp_path / "notes"
     (folder / "ward").mkdir(parents=True)

@@ -362,6 +362,17 @@ def test_html_lists_concepts_with_their_counts(doc: Doc, kb: SimpleNamespace) ->
         assert page.count(f'id="{mark}"') == 1
 
 
+def test_html_on_several_pages(doc: Doc, kb: SimpleNamespace) -> None:
+    files, first = ["a%20b.html", "a%20b-2.html", "a%20b-3.html"], ["n_1", "n3", "<n5>"]
+    found = [render.to_html([(doc, "x")], kb, "Links", pages=render.Pages(number, files, first)) for number in range(3)]  # type: ignore[arg-type]
+    assert [unescape(re.findall("<title>(.*?)</title>", html)[0]) for html in found] == [f"Links, page {number} of 3" for number in (1, 2, 3)]
+    turns = [[(a["rel"], a["href"]) for a in Page(html).all("a") if a.get("rel") in ("prev", "next")] for html in found]
+    assert turns == [[("next", files[1])], [("prev", files[0]), ("next", files[2])], [("prev", files[1])]]
+    listed = re.findall(r'<li><a href="([^"#]*)"( aria-current="page")?>from (.*?)</a></li>', found[1])
+    assert listed == [(files[0], "", "n_<wbr>1"), (files[1], ' aria-current="page"', "n3"), (files[2], "", "&lt;n5&gt;")]
+    assert "Pages" not in render.to_html([(doc, "x")], kb, "Links")  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(("probability", "doubtful"), [(0.59, True), (0.6, False), (None, False)])
 def test_doubtful_links_are_hatched(probability: float | None, doubtful: bool) -> None:
     row = {"start": 0, "end": 4, "label": "DISO", "cui": "C1", "types": [], "status": ["family"], "probability": probability}

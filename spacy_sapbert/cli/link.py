@@ -54,6 +54,9 @@ def link(
     id_field: str | None = ID_FIELD,
     athena: Path | None = ATHENA,
     sentences: bool = SENTENCES,
+    notes_per_page: int = typer.Option(
+        100, min=0, help="html: maximum number of notes in one file; further ones are written into OUT-2.html and so on. 0: all in one file."
+    ),
     raw: bool = typer.Option(
         False, "--raw", help="CSV: write texts unchanged. Without it, texts that a spreadsheet would read as a formula get an apostrophe in front."
     ),
@@ -79,7 +82,7 @@ def link(
         if format in EXPORTS:
             export_docs(docs, linker, format, out, athena)
         else:
-            write_docs(docs, linker.kb, format, out, split_list(extensions), raw=raw, sentences=sentences)
+            write_docs(docs, linker.kb, format, out, split_list(extensions), raw=raw, sentences=sentences, notes_per_page=notes_per_page)
     if reasons:
         first = min(reasons)
         raise fail("E054", count=len(reasons), total=len(texts), note=texts[first][1], why=reasons[first])

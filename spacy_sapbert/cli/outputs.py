@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from enum import Enum
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from ..errors import fail
 
@@ -83,7 +84,15 @@ def check_out(out: Path) -> None:
 
 
 def write_docs(
-    docs: list[Any], kb: Any, format: Format, out: Path | None, extensions: Sequence[str] = (), *, raw: bool = False, sentences: bool = False
+    docs: list[Any],
+    kb: Any,
+    format: Format,
+    out: Path | None,
+    extensions: Sequence[str] = (),
+    *,
+    raw: bool = False,
+    sentences: bool = False,
+    notes_per_page: int = 0,
 ) -> None:
     """Write links in one of the formats.
 
@@ -95,6 +104,7 @@ def write_docs(
         extensions: names of Span extensions to write as well.
         raw: see `to_csv`.
         sentences: see `rows`.
+        notes_per_page: html: write so many notes into a file, if there is a file; 0: all into one.
 
     Raises:
         SapbertError: E009, the file cannot be written.
@@ -108,6 +118,9 @@ def write_docs(
     if format is Format.table and out is None:
         render.to_table(_rows(docs, kb), Console())
         return
+    if format is Format.html and out is not None and 0 < notes_per_page < len(docs):
+        _write_pages(docs, kb, out, extensions, notes_per_page)
+        return
     text = io.StringIO()
     if format is Format.jsonl:
         render.to_jsonl(_rows(docs, kb, extensions, sentences=sentences), text)
@@ -118,6 +131,17 @@ def write_docs(
     else:
         render.to_table(_rows(docs, kb), Console(file=text, width=140))
     write_out(text.getvalue(), out)
+
+
+def _write_pages(docs: list[Any], kb: Any, out: Path, extensions: Sequence[str], size: int) -> None:
+    """Write notes as several pages: OUT.html, OUT-2.html …"""
+    from .. import render
+
+    parts = [docs[start : start + size] for start in range(0, len(docs), size)]
+    paths = [out, *(out.with_name(f"{out.stem}-{number}{out.suffix}") for number in range(2, len(parts) + 1))]
+    files, first = [quote(os.fsencode(path.name)) for path in paths], [part[0][1] for part in parts]
+    for number, (part, path) in enumerate(zip(parts, paths)):
+        write_out(render.to_html(part, kb, "Linked notes", extensions=extensions, pages=render.Pages(number, files, first)), path)
 
 
 def write_out(text: str, out: Path | None) -> None:

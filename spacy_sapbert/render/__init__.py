@@ -1,7 +1,7 @@
 """Write linked Docs for people and programs: JSON Lines, CSV, a table in the terminal, one HTML page. Nothing is linked here."""
 
 from .csv import CSV_COLUMNS, to_csv
-from .html import concept_url, to_html
+from .html import Pages, concept_url, to_html
 from .jsonl import to_jsonl
 from .records import GROUPS, NIL, STATUS, STATUS_NAMES, Places, Row, linked_spans, row_of, rows
 from .table import MAX_WIDTH, MIN_WIDTH, to_table
@@ -14,6 +14,7 @@ __all__ = [
     "NIL",
     "STATUS",
     "STATUS_NAMES",
+    "Pages",
     "Places",
     "Row",
     "concept_url",

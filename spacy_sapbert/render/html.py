@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup, escape
@@ -42,6 +42,30 @@ MAX_DEFINITION = 280
 DOUBTFUL = 0.6  # links with a lower probability are marked as doubtful
 
 
+class Pages(NamedTuple):
+    """The files of a set of pages, and which of them a page is.
+
+    Attributes:
+        number: number of this page, from 0.
+        files: addresses of the files, relative to their folder and percent-encoded.
+        first: id of the first note of each page.
+    """
+
+    number: int
+    files: Sequence[str]
+    first: Sequence[str]
+
+    @property
+    def previous(self) -> str:
+        """Address of the page before, "" for the first page."""
+        return self.files[self.number - 1] if self.number else ""
+
+    @property
+    def following(self) -> str:
+        """Address of the next page, "" for the last page."""
+        return self.files[self.number + 1] if self.number + 1 < len(self.files) else ""
+
+
 def concept_url(concept_id: str) -> str:
     """Return the address of a concept's public page, "" if there is none."""
     if is_cui(concept_id):
@@ -53,7 +77,15 @@ def concept_url(concept_id: str) -> str:
     return ""
 
 
-def to_html(docs_with_ids: Iterable[tuple[Doc, str]], kb: KnowledgeBase, title: str, attr: str = "kb_ents", extensions: Sequence[str] = ()) -> str:
+def to_html(
+    docs_with_ids: Iterable[tuple[Doc, str]],
+    kb: KnowledgeBase,
+    title: str,
+    attr: str = "kb_ents",
+    extensions: Sequence[str] = (),
+    *,
+    pages: Pages | None = None,
+) -> str:
     """Return one page that needs no other file: no script and no network, readable on a phone, on paper and in dark mode.
 
     Args:
@@ -62,6 +94,7 @@ def to_html(docs_with_ids: Iterable[tuple[Doc, str]], kb: KnowledgeBase, title: 
         title: heading of the page.
         attr: the linker's `attr_name`.
         extensions: names of Span extensions, of any component, to show in the card of a mention.
+        pages: if the notes are on several pages, the files of all pages; None: this is the only page.
     """
     notes: list[dict[str, Any]] = []
     every: list[Row] = []
@@ -75,7 +108,14 @@ def to_html(docs_with_ids: Iterable[tuple[Doc, str]], kb: KnowledgeBase, title: 
         notes.append(_note(doc.text, note_rows, get_doc_settings(doc), note_id, n, kb))
     page = _environment().get_template("page.html.jinja")
     return page.render(
-        lang=lang, title=title, style=Markup(page_style()), summary=summary(every), legend=_legend(every), notes=notes, concepts=_concepts(notes)
+        lang=lang,
+        title=title,
+        style=Markup(page_style()),
+        summary=summary(every),
+        legend=_legend(every),
+        notes=notes,
+        concepts=_concepts(notes),
+        pages=pages,
     )
 
 
