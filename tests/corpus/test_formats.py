@@ -9,19 +9,22 @@ import shutil
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 from xml.etree import ElementTree
 
 import pytest
 from typer.testing import CliRunner
 
 from spacy_sapbert.build import default_linkers
-from spacy_sapbert.cli import app
+from spacy_sapbert.cli import app, outputs
+from spacy_sapbert.cli.annotate import PartFormat
 from spacy_sapbert.corpus.annotate import annotate
 from spacy_sapbert.corpus.annotator import AnnotationSettings
 from spacy_sapbert.corpus.parts import COUNTS, ENDINGS, FAILED, read_counts
 from spacy_sapbert.errors import MissingFile, SapbertError
 from spacy_sapbert.exports import athena
+from spacy_sapbert.exports.formats import FORMATS
+from spacy_sapbert.service.app import AnswerFormat
 from training.corpora.brat import read_brat
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -178,6 +181,12 @@ def test_omop_with_athenas_files(corpus: Path, settings: AnnotationSettings, tmp
         annotate(corpus, tmp_path / "out", given, partition_size=2, progress=False)
 
 
+def test_every_format_is_known_to_commands_and_service() -> None:
+    assert [each.value for each in PartFormat] == list(ENDINGS)
+    assert [each.value for each in outputs.EXPORTS] == list(FORMATS)
+    assert list(get_args(AnswerFormat)) == ["json", *FORMATS]
+
+
 def test_options_that_do_not_fit(corpus: Path, settings: AnnotationSettings, tmp_path: Path) -> None:
     for changes in ({"format": "pdf"}, {"format": "fhir", "keep_columns": ["ward"]}, {"format": "bioc", "sentences": True}, {"athena": "."}):
         with pytest.raises(SapbertError, match="E002"):
@@ -197,7 +206,7 @@ def test_the_command(corpus: Path, tiny_linker: Path, tmp_path: Path, monkeypatc
 
 @pytest.mark.e2e
 def test_two_workers_write_the_same_bytes(corpus: Path, settings: AnnotationSettings, outs: dict[str, Path], tmp_path: Path) -> None:
-    for name in ("fhir", "omop", "jsonl"):
+    for name in ("fhir", "omop"):
         out = tmp_path / name
         shutil.copytree(outs[name], out)
         for number in (0, 2):  # one partition stays, so that the run is resumed with the time at which it was started
