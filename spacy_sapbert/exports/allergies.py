@@ -16,6 +16,7 @@ SECTION = "allergies"
 FOOD = "T168"
 SUBSTANCES = frozenset(["CHEM", "OBJC", "LIVB", "DEVI"])  # groups of what a text says that somebody is allergic to: drugs, foods, animals, latex
 
+_FAR = 300  # characters before a substance that are read
 # "allergic to", "intolerance of", "had an anaphylactic reaction to", and what may stand between this and the substance: "allergic to nuts, latex and …"
 _TO = re.compile(
     r"\b(?:allergi(?:c|es)|allergy|intoleran(?:t|ce)|hypersensitiv(?:e|ity)|anaphyla(?:xis|ctic)|adverse(?:\s+drug)?\s+reactions?)"
@@ -66,12 +67,15 @@ def roles_of(note: LinkedNote, rows: list[Row]) -> Roles:
     begins = [start for start, _ in sentences]
     found = Roles({}, set(), set())
     of_sentence: dict[int, int] = {}  # begin of a sentence -> its last substance
+    ends: dict[int, int] = {}  # begin of a section -> end of its list
     alone: list[tuple[int, int]] = []  # (place, begin of the sentence) of "allergy" and "allergic", without a substance
     for place, row in enumerate(rows):
         begin = begins[max(bisect_right(begins, row["start"]) - 1, 0)] if begins else 0
         section = section_at(sections, row["start"]) if row.get("section") == SECTION else None
-        if section is not None and not _is_listed(text, section, row["start"]):
-            section = None
+        if section is not None:
+            if section.start not in ends:
+                ends[section.start] = _end_of_list(text, section)
+            section = section if row["start"] < ends[section.start] else None
         if section is not None and row["start"] < section.body and text[section.body : section.end].strip() and not has(row, "negated"):
             found.others.add(place)  # a heading; but "No known drug allergies", alone on its line, is not only a heading
         elif "DISO" in groups_of(row):
@@ -100,7 +104,7 @@ def _allergen(text: str, row: Row, begin: int, section: Section | None) -> bool 
     groups = groups_of(row)
     if SUBSTANCES.isdisjoint(groups):
         return None
-    before, value = text[begin : row["start"]], value_after(text, row["end"])
+    before, value = text[max(begin, row["start"] - _FAR) : row["start"]], value_after(text, row["end"])
     if value is not None and CONCENTRATION.fullmatch(value.code):
         return None
     if (to := _TO.search(before)) is not None and not _TAKES.search(to["rest"]):
@@ -111,19 +115,18 @@ def _allergen(text: str, row: Row, begin: int, section: Section | None) -> bool 
     return False if listed and not _TAKES.search(before) and not _DOSE.match(text, row["end"]) else None
 
 
-def _is_listed(text: str, section: Section, char: int) -> bool:
-    """Return whether a character belongs to the list of a section on allergies.
+def _end_of_list(text: str, section: Section) -> int:
+    """Return where the list of a section on allergies ends.
 
     If the list begins in the line of the heading, it ends with this line or with the items that follow; otherwise with the paragraph.
     """
-    if char < section.body:
-        return True
-    heading = text[section.start : section.body].rstrip(" \t")
-    between = text[section.body : char]
-    if heading.endswith("\n"):
-        return re.search(r"\n[ \t]*\n", between) is None
-    lines = between.split("\n")[1:]
-    return all(_ITEM.match(text, section.body + len(between) - len("\n".join(lines[i:]))) for i in range(len(lines)))
+    if text[section.start : section.body].rstrip(" \t").endswith("\n"):
+        paragraph = re.compile(r"\n[ \t]*\n").search(text, section.body, section.end)
+        return section.end if paragraph is None else paragraph.start()
+    for end in re.compile("\n").finditer(text, section.body, section.end):
+        if _ITEM.match(text, end.end()) is None:
+            return end.start()
+    return section.end
 
 
 def _is_reaction(text: str, substance: Row, row: Row, section: Section | None) -> bool:

@@ -7,6 +7,7 @@ import io
 import json
 import re
 import sqlite3
+import time
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -247,6 +248,17 @@ ALLERGY, CONDITION, MEDICATION, OBSERVATION = "AllergyIntolerance", "Condition",
 )
 def test_fhir_allergies_by_hand(text: str, mentions: list[tuple[str, str, str]], wanted: list[tuple[str, ...]]) -> None:
     assert [brief(resource) for resource in found_in(text, *mentions)] == wanted
+
+
+@pytest.mark.parametrize("piece", ["allergic to penicillin 1.5 ", "Allergies:\n- penicillin\n", "Allergies: penicillin, ", "- penicillin (rash)\n"])
+def test_allergies_of_a_long_note_take_linear_time(piece: str) -> None:
+    text = "Allergies: 1. none\n" + piece * (10**5 // len(piece))
+    one = row(text, "penicillin", "NIL", label="CHEM") | {"cui": C, "name": "Penicillin", "types": ["T121"], "section": "allergies"}
+    places = [found.start() for found in re.finditer("penicillin", text)]
+    note = LinkedNote("1", text, [{**one, "start": start, "end": start + 10} for start in places])
+    begun = time.process_time()
+    assert len(fhir.bundle([note], ORIGIN)["entry"]) == len(places) + 2
+    assert time.process_time() - begun < 5
 
 
 def test_fhir_codes_of_an_allergy() -> None:
