@@ -114,6 +114,10 @@ def mentions(
     out: Out,
     layout: Annotated[str, typer.Option(help="Layout of the corpus (pubtator, brat, tsv …); empty: recognised from the content.")] = "",
     kind: Annotated[list[str] | None, typer.Option(help="Kind of mentions to use (Disease …); repeatable; default: all.")] = None,
+    split: Annotated[
+        Path | None,
+        typer.Option(help="File with the ids of the documents to use, one a line, for a corpus whose parts share one file (MedMentions)."),
+    ] = None,
     seed: Seed = 0,
     held_out: Annotated[float, typer.Option(help="Share of the mentions that become queries.")] = 0.1,
     max_pairs: Annotated[int, typer.Option(help="Greatest number of pairs of one mention.")] = 50,
@@ -122,9 +126,10 @@ def mentions(
     from spacy_sapbert.files import checksum
     from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
+    from ..corpora import read_split
     from .mentions import build_mention_pairs, read_mentions
 
-    found = read_mentions(corpus, layout or None, kinds=kind or None)
+    found = read_mentions(corpus, layout or None, kinds=kind or None, documents=None if split is None else read_split(split))
     counts = build_mention_pairs(KnowledgeBase(kb), found, out, seed=seed, held_out=held_out, max_pairs=max_pairs)
     _show({**counts, **({"corpus": checksum(corpus)[:12]} if corpus.is_file() else {})})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -116,3 +117,14 @@ def test_bad_input(kb: KnowledgeBase, tmp_path: Path, command: Callable[..., str
     assert error.value.code == "E560"
     with pytest.raises(SapbertError, match="E401"):
         command("mentions", tmp_path / "none.txt", kb.path, tmp_path / "out")
+
+
+def test_a_list_of_documents_chooses_a_part(kb: KnowledgeBase, tmp_path: Path, command: Callable[..., str]) -> None:
+    """Both documents are in one file; only the mention of the second one becomes pairs."""
+    other = "2|t|Tumours of the lung\n2|a|None.\n2\t0\t7\tTumours\tDisease\tD009369\n"
+    (tmp_path / "corpus.txt").write_text(f"{TEXT}\n{other}")
+    (tmp_path / "part.txt").write_text("2\n")
+    given = ("mentions", tmp_path / "corpus.txt", kb.path)
+    every = json.loads(command(*given, tmp_path / "all", "--held-out", 0))
+    part = json.loads(command(*given, tmp_path / "part", "--held-out", 0, "--split", tmp_path / "part.txt"))
+    assert (every["mentions"], part["mentions"]) == (3, 1)
