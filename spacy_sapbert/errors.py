@@ -246,10 +246,10 @@ class Errors:
         "ratio that is allowed."
     )
     E412 = (
-        "'{path}' has {found:,} {what}, but MRFILES.RRF says that it has {listed:,}: the table was cut short. Copy or unpack it again. If you left out "
+        "'{path}' has {found:,} {what}, but MRFILES.RRF says that it has {listed:,}: the file was cut short. Copy or unpack the file again. If you left out "
         "rows on purpose, remove MRFILES.RRF from the copy."
     )
-    E413 = "'{path}' ends in the middle of row {line:,}, which has {found} of {width} columns: the table was cut short. Copy or unpack it again."
+    E413 = "'{path}' ends in the middle of row {line:,}, which has {found} of {width} columns: the file was cut short. Copy or unpack the file again."
     # warnings
     W001 = "{bad:,} of {total:,} rows of '{path}' were malformed and left out (lines {lines}): {why}"
     W002 = "The calibration of '{path}' was fit for another {what}: probabilities are left out. Fit it again: `python -m spacy_sapbert calibrate`."
@@ -274,10 +274,10 @@ class Errors:
         "releases. Take all tables from one release; if you left out rows of MRCONSO on purpose, ignore this."
     )
     W015 = (
-        "{table} in '{path}' ends at {last}, but {count:,} of {total:,} concepts of MRCONSO come after it: the table seems to be cut short. Copy or unpack "
-        "it again; if you left out rows on purpose, ignore this."
+        "{table} in '{path}' ends at {last}, but {count:,} of {total:,} concepts of MRCONSO come after it: the file seems to be cut short. Copy or "
+        "unpack the file again; if you left out rows on purpose, ignore this."
     )
-    W016 = "The release '{path}' has no {what} '{missing}', which a filter asks for. Others that it has: {others}. Correct the filter's spelling."
+    W016 = "The release '{path}' has no {what} '{missing}', which a filter asks for; it has: {others}. Correct the spelling of the filter."
     W020 = "The service listens on {host}, where other machines may reach it, and requires no API key. Set {env}, or leave --host out."
     W003 = "No setting of the index reaches an Acc@1 within {points:.1f} points of exact search; the best one found is used (Acc@1 {acc:.4f}, exact {exact:.4f})."
 

@@ -23,7 +23,7 @@ def check(
     calibrate_test: Annotated[str, typer.Option(help="Parts of corpora that the calibration is measured on.")] = "",
     texts: Annotated[str, typer.Option(help="Corpora that the whole pipeline is measured on; empty: none.")] = "",
 ) -> None:
-    """Check the settings of a workflow before its first step: recipe, base, GPUs, engine, corpora. No data is read."""
+    """Check the settings of a workflow before its first step: recipe, base, GPUs, engine, corpora. Only a base on the hub is downloaded; no data is read."""
     from .preflight import preflight
 
     preflight(

@@ -23,7 +23,7 @@ from .paths import named
 def preflight(
     recipe: Path, *, base: str, gpu_id: int, encode_on: str, engine: str, benchmarks: str, calibrate_on: str, calibrate_test: str, texts: str
 ) -> None:
-    """Check the settings of a workflow. No data is read.
+    """Check the settings of a workflow. A base on the hub is downloaded, unless it is in the cache; no data is read.
 
     Args:
         recipe: The recipe.

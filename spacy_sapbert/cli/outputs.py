@@ -50,7 +50,8 @@ def export_docs(docs: list[Any], linker: Any, format: Format, out: Path | None, 
     from .. import render
     from ..exports import athena as concept_ids
     from ..exports import base
-    from ..exports.formats import FOLDERS, Exporter
+    from ..exports.formats import Exporter
+    from ..exports.names import FOLDERS
 
     kb = linker.kb
     exporter = Exporter(kb, base.origin_of(linker.bundle), None if athena is None else concept_ids.open_table(athena).find)
@@ -176,7 +177,8 @@ def check_format(format: Format, out: Path | None, athena: Path | None, *, sente
     Raises:
         SapbertError: E002, an option does not fit the format; E401, Athena's files are missing.
     """
-    from ..exports.formats import FOLDERS, check_athena
+    from ..exports.formats import check_athena
+    from ..exports.names import FOLDERS
 
     if format.value in FOLDERS and (out is None or out.is_file()):
         raise fail("E002", setting="--out", component="link", value=str(out), why="brat needs a folder, because it has two files for each note.")

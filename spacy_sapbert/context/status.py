@@ -32,7 +32,7 @@ class ClinicalStatus(DocComponent):
     """Set `span._.assertion` of all entities and of the spans of all groups: a dict of five booleans.
 
     Its keys are `negated`, `uncertain`, `hypothetical`, `historical` and `family`. Spans with the same offsets share the dict. Parts of the body
-    (label ANAT) have no status: all five are False. Sentence boundaries are not needed; if the Doc has some, no scope crosses them.
+    (label ANAT) have no status, unless another span has the same offsets: all five are False. Sentence boundaries are not needed; if the Doc has some, no scope crosses them.
 
     Args:
         nlp: the pipeline.
@@ -83,9 +83,12 @@ class ClinicalStatus(DocComponent):
     def set_annotations(self, docs: Iterable[Doc], predictions: List[Dict[Tuple[int, int], Dict[str, bool]]]) -> None:
         """Write the status on the spans."""
         for doc, statuses in zip(docs, predictions):
-            for span in _spans(doc):
-                status = statuses[span.start_char, span.end_char]
-                span._.set(self.attr_name, dict.fromkeys(status, False) if span.label_ == ANATOMY else status)
+            spans = list(_spans(doc))
+            # spaCy stores an extension by a span's offsets, so all spans at one place have one status
+            others = {(span.start_char, span.end_char) for span in spans if span.label_ != ANATOMY}
+            for span in spans:
+                place = span.start_char, span.end_char
+                span._.set(self.attr_name, statuses[place] if place in others else dict.fromkeys(statuses[place], False))
 
     # -- files ----------------------------------------------------------------------------------------------------------
 

@@ -13,15 +13,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..errors import SapbertError, fail
-from ..exports import athena as concept_ids
-from ..exports.base import LinkedNote, Origin, origin_of
-from ..exports.formats import FOLDERS, Exporter, check_athena
+from ..exports.names import FOLDERS
 from ..files import checksum, is_disk_full, write_text
 from ..indexes.base import Threaded, reader_params_of
-from ..render.records import NIL, Row
 from ..types import Forgetting
 from .isolated import Isolated
 from .notes import Note, NoteReader, Partition
@@ -39,6 +36,10 @@ from .parts import (
     write_folder,
     write_parquet,
 )
+
+if TYPE_CHECKING:
+    from ..exports.base import Origin
+    from ..render.records import Row
 
 LINKER = "sapbert_linker"
 MANIFEST, STARTED = "_manifest.json", "started"  # file, and its field with the time when the run was started
@@ -128,13 +129,14 @@ class Annotator:
     def __init__(self, settings: AnnotationSettings, out: Path) -> None:
         import torch
 
+        from ..exports import athena
         from .pipeline import make_pipeline, run_code
 
         if settings.threads < 1:
             raise fail("E002", setting="threads", component="annotate", value=settings.threads, why="it must be at least 1.")
         _check_format(settings)
         self.settings, self.out = settings, out
-        self._find = None if settings.athena is None else concept_ids.open_table(Path(settings.athena)).find
+        self._find = None if settings.athena is None else athena.open_table(Path(settings.athena)).find
         self._reader = NoteReader(settings.text_field, settings.id_field, settings.keep_columns)
         self._threads_before = torch.get_num_threads()
         self._blas = _limit_blas(settings.threads)
@@ -171,6 +173,7 @@ class Annotator:
         from importlib.util import find_spec
 
         from ..about import __version__
+        from ..exports import athena
 
         config = self.settings.config()
         return {
@@ -191,7 +194,7 @@ class Annotator:
             "keep_columns": self.settings.keep_columns,
             "format": self.settings.format,
             "sentences": self.settings.sentences,
-            "athena": None if self.settings.athena is None else concept_ids.fingerprint(Path(self.settings.athena)),
+            "athena": None if self.settings.athena is None else athena.fingerprint(Path(self.settings.athena)),
         }
 
     def _linker_digest(self) -> str:
@@ -224,6 +227,8 @@ class Annotator:
             ServerError: a server that the pipeline needs does not answer.
             Exception: errors of `NoteReader.read`, if a file with many notes is missing or damaged.
         """
+        from ..render import NIL
+
         notes = list(self._reader.read(partition))
         found, failed = self._run(notes, self._rows_of if self.settings.format == PARQUET else self._records_of)
         rows = [row for some in found.values() for row in some]
@@ -266,6 +271,8 @@ class Annotator:
 
     def _write(self, partition: Partition, notes: list[Note], found: dict[int, list[Row]], rows: list[Row], counts: AnnotationCounts) -> None:
         """Write a partition in the format of the settings."""
+        from ..exports.base import LinkedNote
+        from ..exports.formats import Exporter
         from ..render import to_csv, to_jsonl
 
         settings, number = self.settings, partition.number
@@ -289,6 +296,8 @@ class Annotator:
 
     def _origin(self) -> Origin:
         """Return the origin of the links, with the time when the run was started, so that all workers write the same."""
+        from ..exports.base import origin_of
+
         started = json.loads((self.out / MANIFEST).read_text(encoding="utf-8"))[STARTED]
         return replace(origin_of(self.linker.bundle), written=datetime.fromisoformat(started))
 
@@ -311,6 +320,8 @@ class Annotator:
             yield {**row, "columns": kept} if kept else row
 
     def _rows_of(self, doc: Any, note: Note) -> Iterator[Row]:
+        from ..render import NIL
+
         for row in self._rows(doc, note):
             linked = row["cui"] != NIL
             yield {
@@ -366,6 +377,8 @@ def _check_format(settings: AnnotationSettings) -> None:
         if (value := getattr(settings, setting)) and settings.format not in RECORDS:
             why = f"the format {settings.format} has no place for further columns; {', '.join(RECORDS)} have."
             raise fail("E002", setting=setting, component="annotate", value=value, why=why)
+    from ..exports.formats import check_athena
+
     check_athena(settings.format, None if settings.athena is None else Path(settings.athena), "annotate")
 
 
@@ -375,9 +388,14 @@ def _check_kept(settings: AnnotationSettings) -> None:
     Raises:
         SapbertError: E002, there is already a column of this name.
     """
+    from ..render import CSV_COLUMNS
+
     kept = settings.keep_columns
     for name in kept:
-        if name in (*COLUMNS, *settings.extensions, *([SENTENCE] if settings.sentences else [])) or kept.count(name) > 1:
+        if (
+            name in (*COLUMNS, *(CSV_COLUMNS if settings.format == "csv" else ()), *settings.extensions, *([SENTENCE] if settings.sentences else []))
+            or kept.count(name) > 1
+        ):
             raise fail("E002", setting="keep_columns", component="annotate", value=name, why="there is already a column of this name.")
 
 

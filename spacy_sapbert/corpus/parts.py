@@ -13,8 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
-from ..exports import omop
-from ..exports.formats import FOLDERS, FORMATS
+from ..exports.names import FOLDERS, FORMATS
 from ..files import write_text, writing_folder
 
 FAILED, COUNTS = "_failed", "_counts"  # readers of Parquet folders skip what begins with _ or .
@@ -135,6 +134,8 @@ def finish_parts(out: Path, numbers: Iterable[int], form: str) -> None:
     """Do what needs all partitions: number the rows of OMOP's NOTE_NLP through all files."""
     if form != "omop":
         return
+    from ..exports import omop
+
     by_path = {part_path(out, number, form): number for number in numbers}
     for path in omop.renumber(by_path):
         counts = json.loads(_counts_path(out, by_path[path]).read_text(encoding="utf-8"))

@@ -28,21 +28,24 @@ def why_unreachable(name: str) -> str:
     return ""
 
 
-def folder_or_name(name: str) -> str:
+def folder_or_name(name: str, *, revision: str | None = None, cache_dir: str | None = None, offline: bool = False) -> str:
     """Return what a model is loaded from: a local folder as it is, a hub name if the hub answers, otherwise the folder of the cached model.
 
     Args:
         name: Folder or hub name.
+        revision: Branch, tag or commit of the model; None: the main branch.
+        cache_dir: Folder of the cache; None: that of the hub's client.
+        offline: Whether the caller uses only the cache, so that the hub is not asked.
 
     Raises:
         SapbertError: E301, the hub does not answer, and the cache has no such model.
     """
-    if Path(name).is_dir() or not (why := why_unreachable(name)):
+    if offline or Path(name).is_dir() or not (why := why_unreachable(name)):
         return name
     from huggingface_hub import snapshot_download
 
     try:
-        return str(snapshot_download(name, local_files_only=True))
+        return str(snapshot_download(name, revision=revision, cache_dir=cache_dir, local_files_only=True))
     except ValueError as error:  # LocalEntryNotFoundError is an OSError and a ValueError
         if isinstance(error, OSError):
             raise fail("E301", MissingFile, name=name, why=f"the hub can't be reached ({why}), and the model is not in its cache.") from error

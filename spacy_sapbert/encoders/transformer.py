@@ -264,16 +264,17 @@ class NameEncoder(Model[list[str], Floats2d]):
         if not name.strip() or (Path(name).exists() and not Path(name).is_dir()):
             raise fail("E301", MissingFile, name=name, why="it is not a folder.")
         try:
-            name = folder_or_name(name)
-            base = _adapter_base(name)
+            asked = {key: transformer_settings.get(key) for key in ("revision", "cache_dir")}
+            place = folder_or_name(name, offline=bool(transformer_settings.get("local_files_only")), **asked)
+            base = _adapter_base(place)
             base = base and folder_or_name(base)
-            source = name if base is None or _has_tokenizer(name) else base
+            source = place if base is None or _has_tokenizer(place) else base
             tokenizers: Any = AutoTokenizer  # it has no types in some versions of transformers
             tokenizer = tokenizers.from_pretrained(source, **{"use_fast": True, **tokenizer_settings})
             with _LOADING:
-                transformer = AutoModel.from_pretrained(base or name, **transformer_settings)
+                transformer = AutoModel.from_pretrained(base or place, **transformer_settings)
             if base is not None:
-                transformer = _merge_adapters(transformer, name)
+                transformer = _merge_adapters(transformer, place)
         except SapbertError:
             raise
         except ImportError as error:
@@ -284,8 +285,8 @@ class NameEncoder(Model[list[str], Floats2d]):
             why = " ".join(str(error).split())[:300] or type(error).__name__
             raise fail("E301", MissingFile, name=name, why=why + ("" if why.endswith(".") else ".")) from error
         fill(cast("HFShim", self.layers[0].shims[0]), tokenizer, transformer)
-        own_modules = base is None or _find_file(name, "modules.json") is not None
-        self._set_up(read_pooling(name if own_modules else cast(str, base)) if self.pooling == "auto" else self.pooling)
+        own_modules = base is None or _find_file(place, "modules.json") is not None
+        self._set_up(read_pooling(place if own_modules else cast(str, base)) if self.pooling == "auto" else self.pooling)
 
     def _set_up(self, pooling: str) -> None:
         self.layers[0].attrs["pooling"] = pooling

@@ -124,16 +124,16 @@ def _build(folder: Path, path: Path) -> None:
     ours = {theirs: vocabulary for vocabulary, theirs in VOCABULARIES.items()}
     without: set[int] = set()  # concepts that are not standard
 
-    def codes() -> Iterator[tuple[str, str, int, int]]:
+    def codes() -> Iterator[tuple[str, str, int, int, bool]]:
         names = ("concept_id", "vocabulary_id", "concept_code", "standard_concept", "invalid_reason")
         for line, (number, vocabulary, code, standard, invalid) in _rows(folder / CONCEPT, names):
             if vocabulary in ours:
                 concept = _number(folder / CONCEPT, line, number)
                 if standard == "S" and not invalid:
-                    yield ours[vocabulary], code, concept, concept
+                    yield ours[vocabulary], code, concept, concept, True
                 else:
                     without.add(concept)
-                    yield ours[vocabulary], code, concept, 0
+                    yield ours[vocabulary], code, concept, 0, not invalid
 
     def mapped() -> Iterator[tuple[int, int]]:
         names = ("concept_id_1", "concept_id_2", "relationship_id", "invalid_reason")
@@ -151,7 +151,7 @@ def _build(folder: Path, path: Path) -> None:
         # a code that is there twice: a valid concept replaces one that is not
         database.executemany(
             "INSERT INTO code VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET source = excluded.source, standard = excluded.standard "
-            "WHERE code.standard = 0",
+            "WHERE code.standard = 0 AND ?",
             codes(),
         )
         database.execute("CREATE INDEX open_ones ON code (source) WHERE standard = 0")

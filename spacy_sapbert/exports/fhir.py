@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterable, Iterator
 from typing import Any, TextIO
 
@@ -36,6 +37,10 @@ TESTS = frozenset(["T059", "T060", "T034", "T201"])  # laboratory and diagnostic
 BLOOD_PRESSURE = frozenset(["C0005823", "C1271104", "C0005824"])
 SYSTOLIC, DIASTOLIC = ("8480-6", "Systolic blood pressure"), ("8462-4", "Diastolic blood pressure")  # LOINC
 LABS = "labs"  # kind of a section
+# a number after the name of a test, which is no dose
+_RESULT = re.compile(
+    r"\+?[ \t]*(?:[:=]|was|is|of)?[ \t]*[<>]?\d+(?:[.,]\d+)?(?![\d.,]*[ \t]*(?:mg|mcg|µg|g|ml|units?|puffs?|tabs?|tablets?)\b)", re.IGNORECASE
+)
 DRUGS = frozenset(["T121", "T195", "T200"])  # pharmacologic substances, antibiotics, clinical drugs
 Resource = dict[str, Any]
 
@@ -106,7 +111,8 @@ def _resource(place: int, rows: list[Row], roles: Roles, note: LinkedNote, docum
     if "DISO" in groups:
         return _condition(base, row, subject, source)
     # "K 5.9 mmol/L" and "LABS: creatinine 1.2" are tests, not drugs that are taken; "Hb" is a test, though haemoglobin is also a drug
-    measured = row.get("section") == LABS or (value is not None and CONCENTRATION.fullmatch(value.code) is not None)
+    listed = row.get("section") == LABS and _RESULT.match(note.text, row["end"]) is not None  # not "Started on furosemide 40 mg" below the results
+    measured = listed or (value is not None and CONCENTRATION.fullmatch(value.code) is not None)
     test = "PHYS" in groups or not TESTS.isdisjoint(row["types"])
     if "CHEM" in groups and not measured and (not test or row["label"] == "CHEM"):
         return _medication(base, row, subject, source)

@@ -1,4 +1,4 @@
-"""The export formats by name: media type, ending of files, and the function that writes notes in them."""
+"""Write notes in an export format that is given by its name."""
 
 from __future__ import annotations
 
@@ -6,34 +6,12 @@ import io
 import zipfile
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple, TextIO
+from typing import Any, TextIO
 
 from ..errors import fail
 from . import athena, bioc, brat, comprehend, fhir, omop, phenopackets
 from .base import LinkedNote, Origin
-
-
-class ExportFormat(NamedTuple):
-    """A format.
-
-    Attributes:
-        media_type: media type of an answer in this format.
-        ending: ending of a file with many notes; "" for brat, which has a folder of files.
-    """
-
-    media_type: str
-    ending: str
-
-
-FORMATS = {
-    "fhir": ExportFormat("application/fhir+json", ".ndjson"),
-    "omop": ExportFormat("text/csv; charset=utf-8", ".csv"),
-    "phenopackets": ExportFormat("application/x-ndjson", ".jsonl"),
-    "bioc": ExportFormat("application/xml", ".xml"),
-    "brat": ExportFormat("application/zip", ""),
-    "comprehend": ExportFormat("application/x-ndjson", ".jsonl"),
-}
-FOLDERS = ("brat",)  # formats that have several files
+from .names import FOLDERS
 
 
 class Exporter:

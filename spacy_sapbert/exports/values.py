@@ -12,7 +12,9 @@ UNITS = {
         unit: unit
         for unit in ("mmol/L", "nmol/L", "pmol/L", "mg/dL", "g/dL", "g/L", "mg/L", "ng/mL", "ng/dL", "ng/L", "pg/mL", "ug/L", "ug/dL", "ug/mL")
     },
-    **{unit: unit for unit in ("mmol/mol", "mg/mmol", "mg/g", "mL/min", "L/min", "fL", "pg", "kPa", "kg/m2", "kg", "cm", "mL", "L", "%")},
+    **{
+        unit: unit for unit in ("mmol/mol", "mg/mmol", "mg/g", "mL/min", "L/min", "fL", "pg", "kPa", "kg/m2", "kg", "cm", "mL", "%")
+    },  # no "L": "potassium 3.2 L" is low
     **dict.fromkeys(("umol/L", "micromol/L", "mcmol/L"), "umol/L"),
     **dict.fromkeys(("mcg/L", "microg/L"), "ug/L"),
     **dict.fromkeys(("mcg/dL",), "ug/dL"),
@@ -36,7 +38,8 @@ UNITS = {
     **dict.fromkeys(("kg/m^2",), "kg/m2"),
     **dict.fromkeys(("sec", "secs", "seconds"), "s"),
 }
-CONCENTRATION = re.compile(r".+/(?:L|dL|mL|uL|mol)")  # UCUM codes of what is measured in a sample; a dose of a drug never has them
+# UCUM codes of what is measured in a sample. Solutions of drugs have ug/mL and mg/mL, too, so these are not among them
+CONCENTRATION = re.compile(r"(?!ug/mL$).+/(?:L|dL|mL|uL|mol)")
 PRESSURE = "mm[Hg]"
 
 _KNOWN = {unit.lower(): code for unit, code in UNITS.items()}

@@ -8,6 +8,8 @@ from itertools import groupby, islice
 from operator import itemgetter
 from pathlib import Path
 
+import numpy as np
+
 from ..errors import warn
 from ..kb.concept import Concept, Name, is_cui
 from .rrf_files import Tables
@@ -66,7 +68,7 @@ def read_rrf(
     merged into CUI2.
 
     Warns W012 if concepts of MRCONSO are not in MRSTY: then the tables are from different releases. Warns W013 if a folder or zip has no MRSTY.
-    Warns W014 if concepts of MRSTY, MRDEF or MRREL are not in MRCONSO, and W015 if MRDEF or MRREL ends long before MRCONSO.
+    Warns W014 if concepts of MRSTY, MRDEF or MRREL are not in MRCONSO, and W015 if MRDEF or MRREL ends long before MRCONSO (W012 says it of MRSTY).
     Warns W016 if a vocabulary or a relation that the caller wants is not there.
 
     Args:
@@ -86,7 +88,7 @@ def read_rrf(
         encoding: encoding of all tables.
 
     Raises:
-        SapbertError: E401; E402, there is no MRCONSO; E404 and E405; E412, a table has fewer bytes or rows than MRFILES says.
+        SapbertError: E401; E402, there is no MRCONSO; E404 and E405; E412, a table has fewer bytes or rows than MRFILES says; E413, the last row of a table is not whole.
 
     Source:
         UMLS Reference Manual, chapter 3 (ncbi.nlm.nih.gov/books/NBK9685).
@@ -134,9 +136,9 @@ def read_rrf(
         found: set[str] = set()
         read = _relations(whole.other("MRREL", rows("MRREL", must_hold)), wanted, kept, found)
         yield from (concept for concept in read if not skip(concept.concept_id))
-        if unknown := set(relations or ()) - found:
-            some = islice(tables.rows("MRREL", ReadStats(), encoding), FIRST_ROWS) if "MRREL" in tables else ()
-            there = Counter(row[7] for row in some if row[7] and row[7] not in _NO_RELATION)
+        if unknown := set(relations or ()) - found - _NO_RELATION:
+            some = (line.split("|") for _, line in islice(tables.text("MRREL", encoding), FIRST_ROWS)) if "MRREL" in tables else ()
+            there = Counter(row[7] for row in some if len(row) > 7 and row[7] and row[7] not in _NO_RELATION)
             warn("W016", path=path, what="relation", missing=", ".join(sorted(unknown)), others=most_frequent(there))
     for row in rows("MRCUI"):
         if row[2] == "SY" and row[6] == "Y" and is_cui(row[5]) and row[5] != row[0] and not skip(row[5]):
@@ -165,19 +167,19 @@ class _Whole:
         self.total = self.all.count(1)
 
     def other(self, table: str, rows: Iterator[list[str]]) -> Iterator[list[str]]:
-        """Yield the rows of another table, and warn W014 or W015 at its end."""
-        before, last, count, found, unknown, example = "", 0, 0, 0, 0, ""
+        """Yield the rows of another table, and warn W014 or W015 at its end. MRREL need not be sorted by its first CUI."""
+        before, count, has = "", 0, bytearray(ALL_CUIS)
         for row in rows:
             count += 1
             if row[0] != before:
-                before, found = row[0], found + 1
-                last = max(last, int(before[1:]))
-                if not self.all[int(before[1:])]:
-                    unknown, example = unknown + 1, example or before
+                before = row[0]
+                has[int(before[1:])] = 1
             yield row
-        if unknown > max(FEW_ROWS, self.most * found):
-            warn("W014", count=unknown, total=found, table=table, example=example, path=self.path)
-        elif count > MANY_ROWS and (after := self.all.count(1, last + 1)) > LONG_BEFORE * self.total:
+        found, last = has.count(1), has.rfind(1)
+        unknown = np.flatnonzero(np.frombuffer(has, dtype=np.uint8) > np.frombuffer(self.all, dtype=np.uint8))
+        if len(unknown) > max(FEW_ROWS, self.most * found):
+            warn("W014", count=len(unknown), total=found, table=table, example=f"C{unknown[0]:07}", path=self.path)
+        elif table != "MRSTY" and count > MANY_ROWS and (after := self.all.count(1, last + 1)) > LONG_BEFORE * self.total:
             warn("W015", table=table, path=self.path, last=f"C{last:07}", count=after, total=self.total)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import zipfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import BinaryIO, cast
 
 from ..errors import DamagedFile, MissingFile, fail
@@ -67,7 +67,8 @@ class Tables:
     def check(self, encoding: str) -> None:
         """Compare the tables with MRFILES, which lists each table of a release with its numbers of rows and bytes, if MRFILES is there.
 
-        Sizes are compared now, rows when a table has been read (the size of a .gz says nothing). A table may be larger: line ends can have changed.
+        Sizes are compared now, rows when a table has been read (the size of a .gz says nothing). A table may be larger, or smaller by one byte for
+        each row: line ends can have changed. Only tables beside MRFILES are compared, and sizes only in UTF-8, in which a release comes.
 
         Args:
             encoding: Encoding of the tables.
@@ -78,12 +79,14 @@ class Tables:
         self.listed = {}
         if "MRFILES" not in self:
             return
-        for row in self.rows("MRFILES", ReadStats(self.path / "MRFILES.RRF"), encoding):
+        listing = self.found["MRFILES"]
+        for row in self.rows("MRFILES", ReadStats(Path(listing)), encoding):
             table = table_of(row[0])
-            if table and table in self and row[4].isdigit() and row[5].isdigit():
+            beside = table in self.found and PurePath(self.found[table]).parent == PurePath(listing).parent
+            if table and table != "MRFILES" and beside and row[4].isdigit() and row[5].isdigit():
                 self.listed[table] = int(row[4])
                 size = self._size(self.found[table])
-                if size is not None and size < int(row[5]):
+                if size is not None and _is_utf8(encoding) and size + int(row[4]) < int(row[5]):
                     raise fail("E412", DamagedFile, path=self.found[table], found=size, listed=int(row[5]), what="bytes")
 
     def _size(self, name: str) -> int | None:
@@ -145,10 +148,14 @@ class Tables:
         if table == "MRCONSO" and not stats.rows:  # other tables may be empty in a release that was cut down
             raise fail("E402", DamagedFile, path=self.found[table], expected="MRCONSO.RRF", why="it is empty")
         stats.finish()
-        if line.strip() and (columns := len(line.removesuffix("|").split("|"))) < width:
+        if line.strip() and (columns := len(line.split("|"))) < width:
             raise fail("E413", DamagedFile, path=self.found[table], line=number, found=columns, width=width)
         if stats.rows < (listed := self.listed.get(table, 0)):
             raise fail("E412", DamagedFile, path=self.found[table], found=stats.rows, listed=listed, what="rows")
+
+
+def _is_utf8(encoding: str) -> bool:
+    return encoding.lower().replace("_", "-") in ("utf-8", "utf8", "utf-8-sig")
 
 
 def table_of(name: str) -> str | None:

@@ -23,7 +23,8 @@ from ..doc.own import Place, trimmed
 from ..errors import SapbertError, fail, logger
 from ..exports import athena
 from ..exports.base import LinkedNote, origin_of
-from ..exports.formats import FORMATS, Exporter
+from ..exports.formats import Exporter
+from ..exports.names import FORMATS
 from . import schemas
 from .about import about_linker
 from .batching import Batcher

@@ -145,6 +145,10 @@ def test_parts_of_the_body_have_no_status() -> None:
     doc = nlp.make_doc("No abdominal pain.")
     doc.ents = [Span(doc, 1, 2, label="ANAT"), Span(doc, 2, 3, label="DISO")]
     assert [ent._.assertion["negated"] for ent in component(doc).ents] == [False, True]
+    same = nlp.make_doc("No abdominal pain.")
+    same.ents = [Span(same, 2, 3, label="DISO")]
+    same.spans["all"] = [Span(same, 2, 3, label="ANAT")]  # spaCy stores extensions by offsets
+    assert component(same).ents[0]._.assertion["negated"] is True
 
 
 def test_sentences_that_are_set_are_used() -> None:

@@ -23,7 +23,7 @@ from spacy_sapbert.corpus.annotator import AnnotationSettings
 from spacy_sapbert.corpus.parts import COUNTS, ENDINGS, FAILED, read_counts
 from spacy_sapbert.errors import MissingFile, SapbertError
 from spacy_sapbert.exports import athena
-from spacy_sapbert.exports.formats import FORMATS
+from spacy_sapbert.exports.names import FORMATS
 from spacy_sapbert.service.app import AnswerFormat
 from training.corpora.brat import read_brat
 

@@ -66,10 +66,9 @@ def test_a_vocabulary_or_relation_that_is_not_there_is_named(tmp_path: Path) -> 
     with pytest.warns(SapbertWarning) as found:
         read_all(path, sources=["MSH", "XYZ", "MESH"], relations=["nosuch", "tradename_of"])
     assert [str(warning.message) for warning in found] == [
-        f"[W016] The release '{path}' has no names of the vocabulary 'MESH, XYZ', which a filter asks for. Others that it has: SCTSPA (2), "
-        "SNOMEDCT_US (2), MTH (1), RXNORM (1), TOY (1). Correct the filter's spelling.",
-        f"[W016] The release '{path}' has no relation 'nosuch', which a filter asks for. Others that it has: tradename_of (1). Correct the filter's "
-        "spelling.",
+        f"[W016] The release '{path}' has no names of the vocabulary 'MESH, XYZ', which a filter asks for; it has: SCTSPA (2), "
+        "SNOMEDCT_US (2), MTH (1), RXNORM (1), TOY (1). Correct the spelling of the filter.",
+        f"[W016] The release '{path}' has no relation 'nosuch', which a filter asks for; it has: tradename_of (1). Correct the spelling of the filter.",
     ]
 
 
@@ -179,7 +178,7 @@ def test_a_table_that_was_cut_at_a_line_end(tmp_path: Path, form: str, table: st
     files = {"MRFILES": listed(RELEASE)}
     assert len(read_all(write_release(tmp_path / "whole", {**RELEASE, **files}, form))[0]) == len(read_all(write_release(tmp_path / "plain"))[0])
     path = write_release(tmp_path / "cut", {**RELEASE, **files, table: RELEASE[table][:-1]}, form)
-    with pytest.raises(SapbertError, match=rf"{table}.RRF.*MRFILES.RRF says .*cut short\. Copy or unpack it again") as error:
+    with pytest.raises(SapbertError, match=rf"{table}.RRF.*MRFILES.RRF says .*cut short\. Copy or unpack the file again") as error:
         read_all(path)
     assert error_code(error) == "E412"
     (rows, what) = (len(RELEASE[table]), "rows") if form == "gz" else (int(listed(RELEASE)[list(RELEASE).index(table)].split("|")[5]), "bytes")
@@ -193,6 +192,24 @@ def test_other_line_ends_and_tables_that_are_not_there_agree_with_mrfiles(tmp_pa
     names = {"MRCONSO": [*RELEASE["MRCONSO"][:-1], " " * 200], "MRFILES": listed(RELEASE)}  # enough bytes, too few rows
     with pytest.raises(SapbertError, match=r"has 7 rows, but MRFILES.RRF says that it has 8"):
         read_all(write_release(tmp_path / "cut", {**RELEASE, **names}))
+
+
+def test_releases_that_mrfiles_does_not_describe_are_read(tmp_path: Path) -> None:
+    """Other line ends, another encoding, a row for MRFILES itself, tables of the user's own beside META, rows without their last bar."""
+    concepts = len(read_all(write_release(tmp_path / "plain"))[0])
+    windows = {**RELEASE, "MRFILES": [*listed(RELEASE, end="\r\n"), "MRFILES.RRF|Files||6|99|9999|"]}
+    assert len(read_all(write_release(tmp_path / "unix", windows))[0]) == concepts
+    latin = write_release(tmp_path / "latin", {**RELEASE, "MRFILES": listed(RELEASE)})
+    for path in latin.glob("*.RRF"):
+        path.write_bytes(path.read_bytes().decode().encode("latin-1", "replace"))
+    assert len(read_all(latin, encoding="latin-1")[0]) == concepts
+    folder = write_release(tmp_path / "own", {**RELEASE, "MRFILES": listed(RELEASE)}, form="META")
+    write_release(folder, {"MRCONSO": RELEASE["MRCONSO"][:1]})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert {concept.concept_id for concept in read_all(folder)[0] if concept.names} == {"C9000001"}
+    bare = [row.removesuffix("|") for row in RELEASE["MRCONSO"]]
+    assert len(read_all(write_release(tmp_path / "bare", {**RELEASE, "MRCONSO": bare}))[0]) == concepts
 
 
 @pytest.mark.filterwarnings("ignore:.*W001")
