@@ -188,7 +188,13 @@ def test_every_format_is_known_to_commands_and_service() -> None:
 
 
 def test_options_that_do_not_fit(corpus: Path, settings: AnnotationSettings, tmp_path: Path) -> None:
-    for changes in ({"format": "pdf"}, {"format": "fhir", "keep_columns": ["ward"]}, {"format": "bioc", "sentences": True}, {"athena": "."}):
+    for changes in (
+        {"format": "pdf"},
+        {"format": "fhir", "keep_columns": ["ward"]},
+        {"format": "bioc", "sentences": True},
+        {"athena": "."},
+        {"format": "csv", "keep_columns": ["note"]},
+    ):
         with pytest.raises(SapbertError, match="E002"):
             annotate(corpus, tmp_path / "out", replace(settings, **changes), progress=False)
     with pytest.raises(MissingFile, match="E401"):

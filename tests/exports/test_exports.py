@@ -284,6 +284,9 @@ def test_fhir_values_by_hand() -> None:
     assert quantities == [(5.9, "mmol/L"), (98.0, "g/L"), None, None, (70.0, "mm[Hg]"), None]
     parts = [(part.code.coding[0].code, int(part.valueQuantity.value), part.valueQuantity.unit) for part in found[4].component]
     assert parts == [("8480-6", 120, "mmHg"), ("8462-4", 80, "mmHg")]
+    below = found_in("LABS:\nK 4.1 L\n\nStarted on K 40 mg daily. Given K. Drip: K 10 mcg/mL", *[("K", K, "CHEM")] * 4)
+    assert [each.get_resource_type() for each in below] == [OBSERVATION, *[MEDICATION] * 3]
+    assert below[0].valueQuantity is None
     (low,) = found_in("Hb < 70 g/L", ("Hb", H, "PROC"))
     assert (low.valueQuantity.comparator, low.valueQuantity.system) == ("<", "http://unitsofmeasure.org")
 
@@ -303,6 +306,7 @@ def test_fhir_values_by_hand() -> None:
         (" 38.5 °C", (38.5, "°C", "Cel", "")),
         (" 65 mm Hg", (65, "mm Hg", "mm[Hg]", "")),
         (" 5.9", None),  # no unit
+        (" 3.2 L", None),  # low, not litres
         (" 3.5-5.0 mmol/L", None),  # a range
         (" 120/80 mmHg", None),  # two numbers
         (" 140 K 4.0 mmol/L", None),  # the value of the next mention
@@ -413,6 +417,8 @@ CONCEPT_LINES = """
 5\tinvalid but S\tDrug\tRxNorm\tIngredient\tS\t15\t20020131\t20150101\tD
 6\tone code, two meanings\tCondition\tICD10CM\t4-char\t\tE11.21\t20020131\t20991231\t
 7\tsame code elsewhere\tMeas Value\tLOINC\tAnswer\tS\t11\t20020131\t20991231\t
+9\ta code that is valid\tCondition\tICD10CM\t3-char\t\tR50\t20020131\t20991231\t
+10\tthe same code, no longer valid\tCondition\tICD10CM\t3-char\t\tR50\t20020131\t20150101\tD
 8\tmapped to its own vocabulary\tCondition\tMeSH\tMain\t\tD003924\t20020131\t20991231\t
 """
 RELATIONSHIP_LINES = """
@@ -435,6 +441,7 @@ CODES = {  # code -> (source, standard), by hand
     ("RXNORM", "15"): (5, 93),
     ("ICD10CM", "E11.21"): (6, 94),  # the first of two maps
     ("LNC", "11"): (7, 7),
+    ("ICD10CM", "R50"): (9, 0),
     ("MSH", "D003924"): (8, 97),
 }
 
