@@ -24,6 +24,17 @@ if not hasattr(registry, "sapbert_linkers"):  # linker_name -> function that ret
     registry.sapbert_linkers = catalogue.create("spacy", "sapbert_linkers", entry_points=True)  # type: ignore[attr-defined]
 
 
+def check_engine(name: str) -> None:
+    """Check that the engine of an index is registered; "auto" and "default" stand for one that is chosen later.
+
+    Raises:
+        SapbertError: E002, it is not.
+    """
+    known = sorted(registry.sapbert_indexes.get_all())  # type: ignore[attr-defined]
+    if name not in ("auto", "default", *known):
+        raise fail("E002", setting="engine", component="index", value=name, why=f"known are auto, default, {', '.join(known)}.")
+
+
 def check_linker_name(linker_name: str | None) -> None:
     """Check that a linker name is registered or is a folder; None stands for the default linker.
 

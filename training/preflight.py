@@ -7,8 +7,7 @@ from pathlib import Path
 from spacy_sapbert.build.vectors import Workers
 from spacy_sapbert.encoders.transformer import local_name
 from spacy_sapbert.errors import MissingFile
-from spacy_sapbert.errors import fail as base_fail
-from spacy_sapbert.registry import registry
+from spacy_sapbert.registry import check_engine
 
 from . import devices
 from .data.bases import why_not_from_hub
@@ -44,9 +43,7 @@ def preflight(
     devices.use(gpu_id)
     Workers.found(1, encode_on)
     check_base(named(base))
-    engines = sorted(registry.sapbert_indexes.get_all())  # type: ignore[attr-defined]
-    if engine not in ("default", "auto", *engines):
-        raise base_fail("E002", setting="engine", component="index", value=engine, why=f"known are auto, default, {', '.join(engines)}.")
+    check_engine(engine)
     chosen_benchmarks([benchmarks])
     if calibrate_on:
         check_parts(split_commas(calibrate_on), split_commas(calibrate_test))

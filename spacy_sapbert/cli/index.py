@@ -50,7 +50,7 @@ def index(
     from ..indexes.auto import default, recommended
     from ..indexes.base import report_of
     from ..kb.knowledge_base import KnowledgeBase
-    from ..registry import registry
+    from ..registry import check_engine, registry
 
     model = _encoder(encoder, pooling, max_length, trust_remote_code)
     settings: dict[str, Any] = {}
@@ -63,10 +63,8 @@ def index(
         settings = {**settings, "n_trees": n_trees}
     elif n_trees != N_TREES:
         raise fail("E002", setting="--n-trees", component="index", value=n_trees, why=f"{engine} has no trees.")
-    engines = registry.sapbert_indexes.get_all()  # type: ignore[attr-defined]
-    if engine not in engines:
-        raise fail("E002", setting="engine", component="index", value=engine, why=f"known are auto, default, {', '.join(sorted(engines))}.")
-    made = _engine(engine, engines[engine], {**settings, **dict(_setting(text) for text in setting)})
+    check_engine(engine)
+    made = _engine(engine, registry.sapbert_indexes.get(engine), {**settings, **dict(_setting(text) for text in setting)})  # type: ignore[attr-defined]
     workers = encoding_workers(processes, gpu_ids, static=not isinstance(model, NameEncoder))
     if trust_remote_code:
         typer.echo(f"--trust-remote-code: Python code from the repository '{encoder}' is run, if the encoder needs it.", err=True)

@@ -12,6 +12,7 @@ from typing import Any
 from urllib.parse import quote
 
 from ..errors import fail
+from ..exports.names import FOLDERS, FORMATS
 
 
 class Format(str, Enum):
@@ -29,7 +30,7 @@ class Format(str, Enum):
     comprehend = "comprehend"
 
 
-EXPORTS = (Format.fhir, Format.omop, Format.phenopackets, Format.bioc, Format.brat, Format.comprehend)
+EXPORTS = tuple(map(Format, FORMATS))
 
 
 def export_docs(docs: list[Any], linker: Any, format: Format, out: Path | None, athena: Path | None = None) -> None:
@@ -51,7 +52,6 @@ def export_docs(docs: list[Any], linker: Any, format: Format, out: Path | None, 
     from ..exports import athena as concept_ids
     from ..exports import base
     from ..exports.formats import Exporter
-    from ..exports.names import FOLDERS
 
     kb = linker.kb
     exporter = Exporter(kb, base.origin_of(linker.bundle), None if athena is None else concept_ids.open_table(athena).find)
@@ -178,7 +178,6 @@ def check_format(format: Format, out: Path | None, athena: Path | None, *, sente
         SapbertError: E002, an option does not fit the format; E401, Athena's files are missing.
     """
     from ..exports.formats import check_athena
-    from ..exports.names import FOLDERS
 
     if format.value in FOLDERS and (out is None or out.is_file()):
         raise fail("E002", setting="--out", component="link", value=str(out), why="brat needs a folder, because it has two files for each note.")

@@ -32,7 +32,8 @@ class ClinicalStatus(DocComponent):
     """Set `span._.assertion` of all entities and of the spans of all groups: a dict of five booleans.
 
     Its keys are `negated`, `uncertain`, `hypothetical`, `historical` and `family`. Spans with the same offsets share the dict. Parts of the body
-    (label ANAT) have no status, unless another span has the same offsets: all five are False. Sentence boundaries are not needed; if the Doc has some, no scope crosses them.
+    (label ANAT) have no status, unless another span has the same offsets: all five are False. Sentence boundaries are not needed; if the Doc has
+    some, no scope crosses them.
 
     Args:
         nlp: the pipeline.

@@ -371,14 +371,14 @@ def _check_format(settings: AnnotationSettings) -> None:
     Raises:
         SapbertError: E002, the format is not known, or an option does not fit it; E401, Athena's files are missing.
     """
+    from ..exports.formats import check_athena
+
     if settings.format not in ENDINGS:
         raise fail("E002", setting="format", component="annotate", value=settings.format, why=f"known are {', '.join(ENDINGS)}.")
     for setting in ("extensions", "keep_columns", "sentences"):
         if (value := getattr(settings, setting)) and settings.format not in RECORDS:
             why = f"the format {settings.format} has no place for further columns; {', '.join(RECORDS)} have."
             raise fail("E002", setting=setting, component="annotate", value=value, why=why)
-    from ..exports.formats import check_athena
-
     check_athena(settings.format, None if settings.athena is None else Path(settings.athena), "annotate")
 
 
@@ -391,11 +391,9 @@ def _check_kept(settings: AnnotationSettings) -> None:
     from ..render import CSV_COLUMNS
 
     kept = settings.keep_columns
+    taken = {*COLUMNS, *settings.extensions, *(CSV_COLUMNS if settings.format == "csv" else ()), *([SENTENCE] if settings.sentences else ())}
     for name in kept:
-        if (
-            name in (*COLUMNS, *(CSV_COLUMNS if settings.format == "csv" else ()), *settings.extensions, *([SENTENCE] if settings.sentences else []))
-            or kept.count(name) > 1
-        ):
+        if name in taken or kept.count(name) > 1:
             raise fail("E002", setting="keep_columns", component="annotate", value=name, why="there is already a column of this name.")
 
 

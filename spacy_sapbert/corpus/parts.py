@@ -96,7 +96,7 @@ def write_parquet(out: Path, number: int, rows: list[dict[str, Any]], counts: An
     import pyarrow.parquet
 
     table = pa.Table.from_pylist(rows, schema=schema(counts, more))
-    _write(part_path(out, number), lambda path: _write_table(path, table))
+    _write(part_path(out, number), lambda file: pyarrow.parquet.write_table(table, file, compression="zstd"), mode="wb")
 
 
 def write_file(out: Path, number: int, form: str, counts: AnnotationCounts, write: Callable[[TextIO], object]) -> None:
@@ -109,16 +109,9 @@ def write_file(out: Path, number: int, form: str, counts: AnnotationCounts, writ
         counts: its counts.
         write: writes the content into an open file.
     """
-
-    def to(path: Path) -> None:
-        with open(path, "w", encoding="utf-8", newline="") as file:
-            write(file)
-            file.flush()
-            os.fsync(file.fileno())
-
     path = part_path(out, number, form)
     _counts_path(out, number).unlink(missing_ok=True)
-    _write(path, to)
+    _write(path, write, mode="w", encoding="utf-8", newline="")
     _write_counts(out, number, counts, path.stat().st_size)
 
 
@@ -175,21 +168,15 @@ def _write_counts(out: Path, number: int, counts: AnnotationCounts, size: int) -
     write_text(_counts_path(out, number), json.dumps({**counts._asdict(), "bytes": size}) + "\n")
 
 
-def _write(path: Path, write: Callable[[Path], None]) -> None:
-    """Write a file that appears complete or not at all."""
+def _write(path: Path, write: Callable[[Any], object], **opening: str) -> None:
+    """Write a file that appears complete or not at all. `opening` is how the file is opened."""
     path.parent.mkdir(parents=True, exist_ok=True)
     scratch = path.with_name(f".{path.name}.{os.uname().nodename}.{os.getpid()}.tmp")  # unique to this worker, even if several machines write
     try:
-        write(scratch)
+        with open(scratch, **opening) as file:  # type: ignore[call-overload]
+            write(file)
+            file.flush()
+            os.fsync(file.fileno())
         os.replace(scratch, path)
     finally:
         scratch.unlink(missing_ok=True)
-
-
-def _write_table(path: Path, table: Any) -> None:
-    import pyarrow.parquet
-
-    with open(path, "wb") as file:
-        pyarrow.parquet.write_table(table, file, compression="zstd")
-        file.flush()
-        os.fsync(file.fileno())

@@ -10,7 +10,7 @@ from ..context.rules import find_sentences
 from ..context.sections import Section, find_sections, section_at
 from ..render.records import Row
 from .base import LinkedNote, groups_of, has
-from .values import CONCENTRATION, value_after
+from .values import CONCENTRATION, DOSES, value_after
 
 SECTION = "allergies"
 FOOD = "T168"
@@ -29,7 +29,7 @@ _TAKES = re.compile(
     r"\b(?:but|carr(?:y|ies|ied)|us(?:es?|ing)|tak(?:es?|ing|en)|tolerat\w+|start(?:ed)?|gave|given|treated|receiv\w+|switched|instead|therefore|currently|continued?|prescribed)\b",
     re.IGNORECASE,
 )
-_DOSE = re.compile(r"[ \t]*\d+(?:[.,]\d+)?[ \t]*(?:mg|mcg|µg|g|ml|units?|iu|puffs?|tabs?|tablets?)\b", re.IGNORECASE)
+_DOSE = re.compile(rf"[ \t]*\d+(?:[.,]\d+)?[ \t]*(?:{DOSES}|iu)\b", re.IGNORECASE)
 _ALLERGY = re.compile(r"\ballerg(?:y|ies)\b", re.IGNORECASE)
 _ONLY_ALLERGY = re.compile(r"(?:known\s+)?allerg(?:y|ies|ic)(?:\s+reactions?)?", re.IGNORECASE)
 _ITEM = re.compile(r"[ \t]*(?:[-*•>+][ \t]|\d{1,2}[.)][ \t])")  # the beginning of an item of a list

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime, timezone
-from typing import NamedTuple
+from typing import Any, NamedTuple, TextIO
 
 from ..about import __version__
 from ..bundle import LinkerBundle
@@ -15,6 +16,19 @@ from ..render.records import NIL, Row, chosen
 
 Codes = Callable[[str], dict[str, list[str]]]  # concept id -> vocabulary -> codes
 NAMESPACE = uuid.UUID("b7f3a1ce-4f0e-5d57-9f0a-8a1c6f1d2e30")  # for ids that are made from a note's id and a place in the note
+
+
+def write_json_lines(records: Iterable[Any], stream: TextIO) -> int:
+    """Write one line of JSON for each record.
+
+    Returns:
+        Number of lines.
+    """
+    count = 0
+    for record in records:
+        count += 1
+        stream.write(json.dumps(record, ensure_ascii=False) + "\n")
+    return count
 
 
 class LinkedNote(NamedTuple):

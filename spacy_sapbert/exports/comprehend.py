@@ -5,12 +5,11 @@ Source: API reference of Comprehend Medical, version 2018-10-30.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from typing import Any, NamedTuple, TextIO
 
 from ..render.records import Row
-from .base import Codes, LinkedNote, Origin, groups_of, has, linked
+from .base import Codes, LinkedNote, Origin, groups_of, has, linked, write_json_lines
 
 SIGNS = frozenset(["T033", "T184"])  # findings, signs and symptoms
 TESTS = frozenset(["T059", "T060", "T034"])  # laboratory and diagnostic procedures, their results
@@ -53,12 +52,8 @@ def write(notes: Iterable[LinkedNote], origin: Origin, stream: TextIO, codes: Co
     Returns:
         Number of lines.
     """
-    count = 0
-    for note in notes:
-        count += 1
-        answers = {name: answer(name, note, origin, codes) for name in OPERATIONS}
-        stream.write(json.dumps({"note": note.note_id, **answers}, ensure_ascii=False) + "\n")
-    return count
+    answers = ({"note": note.note_id, **{name: answer(name, note, origin, codes) for name in OPERATIONS}} for note in notes)
+    return write_json_lines(answers, stream)
 
 
 def answer(name: str, note: LinkedNote, origin: Origin, codes: Codes) -> dict[str, Any]:

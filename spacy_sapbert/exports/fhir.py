@@ -14,8 +14,8 @@ from typing import Any, TextIO
 from ..kb.concept import is_cui
 from ..render.records import Row
 from .allergies import FOOD, Roles, roles_of
-from .base import LinkedNote, Origin, groups_of, has, identifier, linked
-from .values import CONCENTRATION, SYSTEM, Value, pressure_after, value_after
+from .base import LinkedNote, Origin, groups_of, has, identifier, linked, write_json_lines
+from .values import CONCENTRATION, DOSES, SYSTEM, Value, pressure_after, value_after
 
 SYSTEMS = {  # vocabulary -> URI of the code system, in the order in which codings are written
     "UMLS": "http://www.nlm.nih.gov/research/umls",
@@ -38,9 +38,7 @@ BLOOD_PRESSURE = frozenset(["C0005823", "C1271104", "C0005824"])
 SYSTOLIC, DIASTOLIC = ("8480-6", "Systolic blood pressure"), ("8462-4", "Diastolic blood pressure")  # LOINC
 LABS = "labs"  # kind of a section
 # a number after the name of a test, which is no dose
-_RESULT = re.compile(
-    r"\+?[ \t]*(?:[:=]|was|is|of)?[ \t]*[<>]?\d+(?:[.,]\d+)?(?![\d.,]*[ \t]*(?:mg|mcg|µg|g|ml|units?|puffs?|tabs?|tablets?)\b)", re.IGNORECASE
-)
+_RESULT = re.compile(rf"\+?[ \t]*(?:[:=]|was|is|of)?[ \t]*[<>]?\d+(?:[.,]\d+)?(?![\d.,]*[ \t]*(?:{DOSES})\b)", re.IGNORECASE)
 DRUGS = frozenset(["T121", "T195", "T200"])  # pharmacologic substances, antibiotics, clinical drugs
 Resource = dict[str, Any]
 
@@ -63,11 +61,7 @@ def write_lines(notes: Iterable[LinkedNote], origin: Origin, stream: TextIO) -> 
     Returns:
         Number of Bundles.
     """
-    count = 0
-    for note in notes:
-        count += 1
-        stream.write(json.dumps(bundle([note], origin), ensure_ascii=False) + "\n")
-    return count
+    return write_json_lines((bundle([note], origin) for note in notes), stream)
 
 
 def bundle(notes: Iterable[LinkedNote], origin: Origin) -> Resource:

@@ -5,13 +5,12 @@ Source: Jacobsen et al., The GA4GH Phenopacket schema defines a computable repre
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable
 from datetime import timezone
 from typing import Any, TextIO
 
-from .base import LinkedNote, Origin, codes_of, has, identifier, linked
+from .base import LinkedNote, Origin, codes_of, has, identifier, linked, write_json_lines
 
 SCHEMA_VERSION = "2.0"
 HPO = "HPO"
@@ -24,11 +23,7 @@ def write(notes: Iterable[LinkedNote], origin: Origin, stream: TextIO) -> int:
     Returns:
         Number of phenopackets.
     """
-    count = 0
-    for note in notes:
-        count += 1
-        stream.write(json.dumps(phenopacket(note, origin), ensure_ascii=False) + "\n")
-    return count
+    return write_json_lines((phenopacket(note, origin) for note in notes), stream)
 
 
 def phenopacket(note: LinkedNote, origin: Origin) -> dict[str, Any]:

@@ -13,8 +13,9 @@ UNITS = {
         for unit in ("mmol/L", "nmol/L", "pmol/L", "mg/dL", "g/dL", "g/L", "mg/L", "ng/mL", "ng/dL", "ng/L", "pg/mL", "ug/L", "ug/dL", "ug/mL")
     },
     **{
-        unit: unit for unit in ("mmol/mol", "mg/mmol", "mg/g", "mL/min", "L/min", "fL", "pg", "kPa", "kg/m2", "kg", "cm", "mL", "%")
-    },  # no "L": "potassium 3.2 L" is low
+        unit: unit  # no "L": "potassium 3.2 L" is low
+        for unit in ("mmol/mol", "mg/mmol", "mg/g", "mL/min", "L/min", "fL", "pg", "kPa", "kg/m2", "kg", "cm", "mL", "%")
+    },
     **dict.fromkeys(("umol/L", "micromol/L", "mcmol/L"), "umol/L"),
     **dict.fromkeys(("mcg/L", "microg/L"), "ug/L"),
     **dict.fromkeys(("mcg/dL",), "ug/dL"),
@@ -41,6 +42,7 @@ UNITS = {
 # UCUM codes of what is measured in a sample. Solutions of drugs have ug/mL and mg/mL, too, so these are not among them
 CONCENTRATION = re.compile(r"(?!ug/mL$).+/(?:L|dL|mL|uL|mol)")
 PRESSURE = "mm[Hg]"
+DOSES = "mg|mcg|µg|g|ml|units?|puffs?|tabs?|tablets?"  # units of doses of drugs, for a pattern
 
 _KNOWN = {unit.lower(): code for unit, code in UNITS.items()}
 _LONGEST = sorted({re.escape(unit.lower()) for unit in UNITS}, key=len, reverse=True)

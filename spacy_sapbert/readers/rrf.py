@@ -56,9 +56,9 @@ def read_rrf(
 ) -> Iterator[Concept]:
     """Read a UMLS release: a folder with RRF files, one that has them in META/, a Metathesaurus zip, or MRCONSO.RRF itself; plain or .gz.
 
-    Only MRCONSO is required. If MRFILES is there, each table that is read must have at least the bytes and rows that it lists. For each CUI, its names and codes (MRCONSO) are yielded first, in the file's order. Then come parts: types
-    (MRSTY), definitions with their SAB as `source` (MRDEF; the knowledge base decides which is best), parents and relations (MRREL) and
-    retired CUIs (MRCUI).
+    Only MRCONSO is required. If MRFILES is there, each table that is read must have at least the bytes and rows that it lists. For each CUI, its
+    names and codes (MRCONSO) are yielded first, in the file's order. Then come parts: types (MRSTY), definitions with their SAB as `source`
+    (MRDEF; the knowledge base decides which is best), parents and relations (MRREL) and retired CUIs (MRCUI).
 
     The rank of a name depends first on the language, then on MRRANK (or TERM_TYPES if MRRANK is missing). Then 4 is added if TS is not P, 2 if
     STT is not PF, and 1 if ISPREF is not Y.
@@ -88,7 +88,8 @@ def read_rrf(
         encoding: encoding of all tables.
 
     Raises:
-        SapbertError: E401; E402, there is no MRCONSO; E404 and E405; E412, a table has fewer bytes or rows than MRFILES says; E413, the last row of a table is not whole.
+        SapbertError: E401; E402, there is no MRCONSO; E404 and E405; E412, a table has fewer bytes or rows than MRFILES says; E413, the last row of
+            a table is not whole.
 
     Source:
         UMLS Reference Manual, chapter 3 (ncbi.nlm.nih.gov/books/NBK9685).
@@ -146,7 +147,7 @@ def read_rrf(
 
 
 class _Whole:
-    """Compares the concepts of other tables with those of MRCONSO, in a release where all are sorted by CUI.
+    """Compares the concepts of other tables with those of MRCONSO.
 
     Args:
         path: The release, for warnings.

@@ -114,9 +114,9 @@ def _write_table(kb: KnowledgeBase, out: Path, assets: Path) -> dict[str, Any]:
     for row, concept in enumerate(kb.concepts()):
         if not concept.types:  # a sense of an abbreviation that is in no vocabulary: "weekly", "Kentucky"
             continue
-        concepts += 1
         right = [name for name in _kept(concept) if (concept.concept_id, normalise(name.text)) not in wrong]
         kept = [name for place, name in enumerate(right) if place == 0 or not _yields(name, row, borne)] + short.get(row, [])
+        concepts += bool(kept)
         for place, name in enumerate(kept):
             names[name.source] += 1
             kind = "PT" if place == 0 else "SY" if name.term_type == "PT" else name.term_type
