@@ -1,4 +1,4 @@
-"""Do not link a word in small letters to an acronym: "scar" does not mean SCAR, "pale" does not mean PALE, "arms" does not mean ARMS."""
+"""Do not link an ordinary word to an acronym: "scar" does not mean SCAR, "pale" does not mean PALE, "arms" does not mean ARMS."""
 
 from __future__ import annotations
 
@@ -11,28 +11,31 @@ from .search import Answer, CandidateSearch, Found
 from .settings import Filter
 
 
-def as_written(search: CandidateSearch, text: str, types: Filter, found: Found) -> Found:
+def as_written(search: CandidateSearch, text: str, types: Filter, found: Found, *, capitals: bool = False) -> Found:
     """Return the answer for a mention. Unless the mention is written as an acronym, concepts that it names only as an acronym are removed.
 
     If no concept is left, the concept of the singular is used ("arms": arm). If there is none either, the mention has no link.
+
+    In a text in capitals, a word may be an acronym or not. The concepts that it names only as an acronym are removed there if another concept is left.
 
     Args:
         search: the search that found the answer.
         text: the mention as it is written.
         types: semantic types that the mention may be linked to; None is all.
         found: the answer for the text in lower case.
+        capitals: the mention and the text around it are written in capitals.
     """
-    if not found.answer.explain.get("exact") or not _is_word(text):
+    if not found.answer.explain.get("exact") or not (is_short_word(text) and (capitals or not fits(text, CAPITALS))):
         return found
-    return Found(search.remembered((text, types), partial(_answer, search, text, types, found.answer)), found.cached)
+    return Found(search.remembered((text, types), partial(_answer, search, text, types, found.answer, capitals)), found.cached)
 
 
-def _is_word(text: str) -> bool:
-    """Return whether a text is one short word that is not written as an acronym."""
-    return len(text) <= ACRONYM_LETTERS + 1 and text.isalpha() and not fits(text, CAPITALS)
+def is_short_word(text: str) -> bool:
+    """Return whether a text is one word that is short enough for an acronym."""
+    return len(text) <= ACRONYM_LETTERS + 1 and text.isalpha()
 
 
-def _answer(search: CandidateSearch, text: str, types: Filter, answer: Answer) -> Answer:
+def _answer(search: CandidateSearch, text: str, types: Filter, answer: Answer, capitals: bool) -> Answer:
     kb, form = search.bundle.kb, normalise(search.normal(text))
     forms = {form, *other_numbers(form)}
 
@@ -55,5 +58,7 @@ def _answer(search: CandidateSearch, text: str, types: Filter, answer: Answer) -
         other = search.find([(stem(form), types)])[0].answer
         if other.explain.get("exact") and is_meant(other.explain["id"]):
             return other
+    if not meant and capitals:
+        return answer
     name = kb.entity(kb.row_of(meant[0])).canonical_name if meant else ""
     return search.decided(rest, Choice([(concept, answer.probability or 0.0) for concept in meant], name, bool(meant)), types)

@@ -18,7 +18,7 @@ from spacy.scorer import Scorer
 from spacy.tokens import Doc
 from spacy.training import Example
 
-from .acronyms import as_written
+from .acronyms import as_written, is_short_word
 from .annotated import calibrated, get_mentions, observe, ranked
 from .build.loaders import Loader
 from .bundle import NAME_ENCODER, LinkerBundle
@@ -33,6 +33,7 @@ from .files import folder_from_bytes, folder_to_bytes
 from .kb.additions import Additions, to_tsv
 from .kb.concept import Name
 from .kb.knowledge_base import KnowledgeBase
+from .kb.writing import in_capitals
 from .ranking.ranker import Ranker
 from .registry import check_linker_name
 from .search import CandidateSearch, Found, MentionCandidate, Query
@@ -324,7 +325,11 @@ class SapBertLinker(DocComponent):
 
     def _as_written(self, search: CandidateSearch, place: tuple[Any, int, Any], mention: Mention, found: Found) -> Found:
         """Remove concepts whose only matching name is an acronym, if the span is not written as an acronym."""
-        return as_written(search, mention.text, search.settings.types_of(place[2].label_), found) if search.settings.english else found
+        if not search.settings.english or not is_short_word(mention.text):
+            return found
+        span = place[2]
+        capitals = mention.text.isupper() and mention.text == span.text and in_capitals(span.doc.text, span.start_char, span.end_char)
+        return as_written(search, mention.text, search.settings.types_of(span.label_), found, capitals=capitals)
 
     def _in_context(self, search: CandidateSearch, prediction: Prediction) -> Prediction:
         """Return the prediction of a Doc with the meanings that the disambiguator chose in its context."""

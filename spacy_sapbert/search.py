@@ -36,8 +36,8 @@ NO_THRESHOLD = -2.0  # below every cosine
 NOISE = 1e-9  # rounding error of a probability
 CHOSEN_BY_CONTEXT_SCORE = 1.0  # score of a concept that only the context chose: the mention alone did not find it
 MAX_MENTION_CHARS = 1_000  # longer mentions are cut; the encoder reads only 25 tokens
-EXACT_BUDGET = 0.1  # search budget of an exact match: its concept is known, only the other candidates are searched
-FORMS_BUDGET = 0.5  # search budget with `new_words=False`: names with the same words in other forms are very near
+EXACT_BUDGET = 0.05  # search budget of an exact match: its concept is known, only the other candidates are searched
+FORMS_BUDGET = 0.125  # search budget with `new_words=False`: names with the same words in other forms are very near
 VOCABULARIES_SHOWN = 12  # in an error message
 _WORDS = re.compile(r"[^\W_]+")
 _FUNCTION_WORDS = frozenset(["a", "and", "by", "in", "of", "or", "the", "to", "with"])
@@ -268,6 +268,8 @@ class CandidateSearch:
 
     def _allows(self, row: int, types: Filter) -> bool:
         """Return whether the settings allow a concept to be found by one of its names."""
+        if types is None and not self.settings.vocabularies and not self.settings.languages:
+            return True
         return any(self._may_be_found(row, name, types) for name in self.bundle.kb.names_of(row))
 
     def _shown(self, candidate: Candidate) -> list[Any]:

@@ -66,6 +66,21 @@ def test_acronyms_in_small_letters(nlp: Language, word: str, concept: set[str]):
     assert doc.ents[0]._.kb_explain["linked"] == (doc.ents[0].kb_id_ != "")
 
 
+@pytest.mark.parametrize(
+    ("text", "word", "concept"),
+    [
+        ("ABDOMEN SOFT, SCAR IN THE RIF, LIVER NOT PALPABLE", "SCAR", "C9300002"),  # of two concepts, the one whose name is not an acronym
+        ("MOVES BOTH ARMS AND LEGS NORMALLY", "ARMS", "C9300004"),
+        ("HER SKIN WAS PALE ON EXAMINATION", "PALE", "C9300005"),  # there is no other concept
+        ("Moves both arms, known to have ARMS of the left leg", "ARMS", "C9300003"),  # capitals in a text in lower case mean an acronym
+    ],
+)
+def test_a_word_in_a_text_in_capitals_is_rather_no_acronym(nlp: Language, text: str, word: str, concept: str):
+    doc = nlp.make_doc(text)
+    doc.set_ents([doc.char_span(text.index(word), text.index(word) + len(word), label="DISO")])
+    assert nlp.get_pipe("sapbert_linker")(doc).ents[0].kb_id_ == concept  # type: ignore[operator]
+
+
 class Guess:
     """A disambiguator that always chooses the last meaning."""
 

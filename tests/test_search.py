@@ -72,13 +72,13 @@ def test_the_answer_that_was_not_asked_for_longest_is_forgotten(bundle: LinkerBu
     assert not search.find(texts("fever"))[0].cached
 
 
-def test_a_mention_equal_to_a_name_is_not_encoded_and_has_a_tenth_of_the_search_budget(bundle: LinkerBundle) -> None:
+def test_a_mention_equal_to_a_name_is_not_encoded_and_has_a_twentieth_of_the_search_budget(bundle: LinkerBundle) -> None:
     encoder, index = Watched(bundle.encoder), Watched(bundle.index)
     search = CandidateSearch(replace(bundle, encoder=encoder, index=index), Settings())
     found = search.find(texts("Fever", "heart attacked", "cough", "racing of the heart"))
     assert [each.answer.explain["exact"] for each in found] == [True, False, True, False]
     assert encoder.asked == ["heart attacked", "racing of the heart"]
-    assert index.asked == [(2, 30, 0.1), (2, 30, 1.0)]
+    assert index.asked == [(2, 30, 0.05), (2, 30, 1.0)]
 
 
 def test_a_name_with_new_words_is_no_link_where_none_is_wanted(bundle: LinkerBundle) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from ..errors import fail
 from ..kb.concept import normalise, other_numbers
 from ..kb.knowledge_base import KnowledgeBase
-from ..kb.writing import CAPITALS, MEASURED, fits, has_value, is_acronym, texts_of
+from ..kb.writing import CAPITALS, MEASURED, fits, has_value, in_capitals, is_acronym, texts_of
 from .base import Candidates, Choice
 from .sections import find_sections, section_at
 from .sense_model import MOST, Meaning, SenseModel, normal, read_context
@@ -19,7 +19,6 @@ MIN_PROBABILITY = 0.5
 VALUE_ODDS = 10.0  # a test is so many times as probable if a value follows
 UPPER, SEEN_IN_CASE = 2, 3  # index of capitals in `Meaning.cases`; case counts only if the lists have the abbreviation in capitals at least so often
 OTHER_CASE = 0.02  # factor for a meaning that the lists never have in capitals, if the text is in capitals
-AROUND, CAPITALS_FROM = 60, 0.7  # characters on each side; a text with this share of capitals counts as written in capitals
 WORD_LETTERS = 4  # a shorter word is often an abbreviation even in lower case: "pt", "cp"
 UNLISTED = 0.02  # frequency of a concept that has the abbreviation as a name but is in no list of clinical abbreviations
 
@@ -81,7 +80,7 @@ class Senses:
             probabilities = model.probabilities(model.evidence(meanings, context, in_note))
             if has_value(text[span.end_char : span.end_char + 24]):
                 probabilities = self._measured(known, probabilities, kb)
-            if context.case == UPPER and not _in_capitals(text, span.start_char, span.end_char):
+            if context.case == UPPER and not in_capitals(text, span.start_char, span.end_char):
                 probabilities = _in_their_case(known, probabilities)
             chosen.append(self._choice(known, probabilities))
         return chosen
@@ -159,12 +158,6 @@ def _in_their_case(known: Sequence[Option], probabilities: Any) -> Any:
     small = [sum(option.meaning.cases) >= 2 and not option.meaning.cases[UPPER] for option in known]
     changed = probabilities * (capitals + 0.5) * np.where(small, OTHER_CASE, 1.0)
     return np.minimum(changed / changed.sum(), MOST)
-
-
-def _in_capitals(text: str, start: int, end: int) -> bool:
-    """Return whether the text around start:end is written in capitals. Then capitals tell nothing about the abbreviation."""
-    letters = [letter for letter in text[max(0, start - AROUND) : start] + text[end : end + AROUND] if letter.isalpha()]
-    return bool(letters) and sum(letter.isupper() for letter in letters) >= CAPITALS_FROM * len(letters)
 
 
 def _concept_of(meaning: Meaning, kb: KnowledgeBase) -> Optional[str]:

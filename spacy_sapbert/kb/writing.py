@@ -10,6 +10,7 @@ from .knowledge_base import KnowledgeBase
 
 CAPITALS, NOT_LOWER, POSSESSIVE = "capitals", "not lower", "possessive"  # how a word must be written in the text; "" is any way
 ACRONYM_LETTERS = 8  # longer words in capitals come from sources that write all names in capitals
+AROUND, CAPITALS_FROM = 60, 0.7  # characters on each side; a text with this share of capitals counts as written in capitals
 MEASURED = frozenset(["T034", "T059", "T060", "T196", "T201"])  # types of things that have a value: tests, elements ("Mg 0.6"), vital signs
 _POSSESSIVE = re.compile(r"[^\W\d_]+(?:'s|s')")
 _VALUE = re.compile(r"[ \t]*(?:[:=]|is|was|of|at)?[ \t]*[<>~≈↓↑]?[ \t]*\d")
@@ -48,3 +49,9 @@ def fits(word: str, wanted: str) -> bool:
 def has_value(after: str) -> bool:
     """Return whether the text after a word begins with a value: " 98 g/L", ": 71 kg", " is 5.2"."""
     return _VALUE.match(after) is not None
+
+
+def in_capitals(text: str, start: int, end: int) -> bool:
+    """Return whether the text around start:end is written in capitals. Then capitals tell nothing about the word between."""
+    letters = [letter for letter in text[max(0, start - AROUND) : start] + text[end : end + AROUND] if letter.isalpha()]
+    return bool(letters) and sum(letter.isupper() for letter in letters) >= CAPITALS_FROM * len(letters)

@@ -18,11 +18,12 @@ from spacy_sapbert.build.linker import build_linker, read_source
 from spacy_sapbert.context.base import Candidates, Choice, Disambiguator
 from spacy_sapbert.context.sections import find_sections, section_at
 from spacy_sapbert.context.sense_model import COUNTED, MOST, SIGNALS, Context, Meaning, SenseModel, case_of, normal, read_context
-from spacy_sapbert.context.senses import DATA, Option, Senses, _in_capitals, _in_their_case
+from spacy_sapbert.context.senses import DATA, Option, Senses, _in_their_case
 from spacy_sapbert.encoders.static import StaticEncoder
 from spacy_sapbert.errors import DamagedFile, MissingFile, SapbertError
 from spacy_sapbert.indexes.exact import ExactIndex
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
+from spacy_sapbert.kb.writing import in_capitals
 from spacy_sapbert.linker import SapBertLinker
 
 SHORTHAND = Path(__file__).parents[1] / "data" / "shorthand.tsv"
@@ -198,7 +199,7 @@ def test_in_capitals_what_is_written_so_more_often_is_more_probable() -> None:
 @pytest.mark.parametrize(("text", "expected"), [("A CT SCAN OF THE HEAD", True), ("A CT scan of the head", False), ("CT", False)])
 def test_capitals_among_capitals_say_nothing(text: str, expected: bool) -> None:
     at = text.index("CT")
-    assert _in_capitals(text, at, at + 2) is expected
+    assert in_capitals(text, at, at + 2) is expected
 
 
 def test_equal_mentions_of_one_batch_differ_by_their_docs(with_senses: Path, model: SenseModel) -> None:
