@@ -231,7 +231,7 @@ def _stage_concept(
     if concept.same_as:
         rows["s_same"].extend((cid, other) for other in concept.same_as)
     if concept.types:
-        rows["s_type"].extend([(cid, tui) for tui in concept.types])
+        rows["s_type"].extend([(cid, tui) for tui in dict.fromkeys(map(semantic_types.current, concept.types))])
     if concept.codes:
         ranks = concept.code_ranks
         rows["s_code"].extend([(cid, *code, number * _SOURCE_STEP + min(ranks.get(code, 0), _SOURCE_STEP - 1)) for code in concept.codes])

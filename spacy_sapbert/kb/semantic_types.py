@@ -10,6 +10,8 @@ from typing import NamedTuple
 from ..errors import fail
 
 DATA = Path(__file__).parents[1] / "data"
+# Types that UMLS had up to 2013, and the types that their concepts have now. Older releases and files made from them still have them
+RETIRED = {"T110": "T109", "T111": "T109", "T115": "T109", "T118": "T109", "T119": "T109", "T124": "T123"}
 
 
 class SemanticType(NamedTuple):
@@ -62,6 +64,11 @@ def groups() -> dict[str, frozenset[str]]:
     return {name: frozenset(t.tui for t in load().values() if t.group == name) for name in names}
 
 
+def current(tui: str) -> str:
+    """Return the type that is used now for a retired one: T109, Organic Chemical, for T110, Steroid. Other types are returned as they are."""
+    return RETIRED.get(tui, tui)
+
+
 def expand(values: Iterable[str]) -> frozenset[str]:
     """Return the TUIs that some values mean.
 
@@ -74,7 +81,7 @@ def expand(values: Iterable[str]) -> frozenset[str]:
     by_name = {t.name.lower(): t.tui for t in load().values()}
     found: frozenset[str] = frozenset()
     for value in values:
-        key = value.strip()
+        key = current(value.strip().upper()) if value.strip().upper() in RETIRED else value.strip()
         if key.upper() in load():
             found |= {key.upper()}
         elif key.upper() in groups():

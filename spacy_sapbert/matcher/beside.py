@@ -12,6 +12,10 @@ _FILE = Path(__file__).parents[1] / "data" / "beside_words.tsv"
 # a word with one of these and a hyphen before it is a part of another word
 _PREFIXES = ("non", "intra", "extra", "inter", "trans", "retro", "supra", "infra")
 _TITLE = re.compile(r"(?:past |family )?(?:family|medical|social|surgical) history|past history", re.IGNORECASE)
+_GENERAL = re.compile(
+    r"(?:vital signs?|vitals|physical exam(?:ination)?|lab(?:oratory)?s?(?: (?:data|studies|results|values|findings|tests?|work))?|studies|imaging)",
+    re.IGNORECASE,
+)
 _WORD_AFTER = re.compile(r"[ \t\-–]*([A-Za-z]+)")
 _WORD_BEFORE = re.compile(r"([A-Za-z]+)[ \t\-–]*$")
 _PREFIXED = re.compile(rf"(?<![A-Za-z])(?:{'|'.join(_PREFIXES)})[-–]$", re.IGNORECASE)
@@ -80,3 +84,8 @@ def _beside() -> dict[str, frozenset[tuple[str, str]]]:
 def is_title(name: str) -> bool:
     """Return whether a name is the title of a part of a note, such as "family history"."""
     return _TITLE.fullmatch(" ".join(name.split())) is not None
+
+
+def names_many_tests(title: str) -> bool:
+    """Return whether a title says only that results of several tests follow: "VITAL SIGNS", "Laboratory data"."""
+    return _GENERAL.fullmatch(" ".join(title.split())) is not None

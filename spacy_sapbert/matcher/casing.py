@@ -158,9 +158,9 @@ def is_unit(word: str, before: str) -> bool:
 
     Args:
         word: the word.
-        before: the text before it: "4 ", "81", "10-".
+        before: the text before it: "4 ", "81", "10-". After "4, " another item of a list begins.
     """
-    return word.lower() in UNITS and re.search(r"\d[\d.,/ ]*[-\s]?$", before) is not None
+    return word.lower() in UNITS and re.search(r"\d(?:[.,/]|[.]?\s{0,2}-?\s?)$", before) is not None
 
 
 @lru_cache(maxsize=1)
@@ -168,6 +168,9 @@ def plain_words() -> frozenset[str]:
     """Return English words that are names in some vocabulary, but are hardly ever mentions by themselves."""
     lines = PLAIN_WORDS.read_text(encoding="utf-8").splitlines()
     return frozenset(word for line in lines if not line.startswith("#") for word in line.split())
+
+
+_DOUBLED = re.compile(r"(\w+?([bdgmnprt]))\2(?:ed|ing)")
 
 
 def is_plain(word: str) -> bool:
@@ -178,6 +181,8 @@ def is_plain(word: str) -> bool:
         word.removesuffix("s"),
         word.removesuffix("d"),
         *(word.removesuffix(end) for end in ("es", "ed", "ing", "ly") if word.endswith(end)),
+        *([word[:-3] + "y"] if word.endswith("ies") else []),  # "therapies"
+        *([found[1]] if (found := _DOUBLED.fullmatch(word)) else []),  # "prepped"
     ]
     return any(form in plain for form in bare) or (word.endswith("ing") and word[:-3] + "e" in plain)
 

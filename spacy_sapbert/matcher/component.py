@@ -36,11 +36,13 @@ from ..kb.knowledge_base import KnowledgeBase, MatchableName
 from ..kb.writing import CAPITALS, MEASURED, POSSESSIVE, fits, has_value
 from ..registry import check_linker_name
 from . import casing
-from .beside import glued, is_title, means_something_else
+from .beside import glued, is_title, means_something_else, names_many_tests
 from .joining import Match, Places, chosen
 from .letters import letters
 from .parts import parts_of
 from .phrases import MAX_WORDS, VERSION, Collected, Phrases, union, word_hash
+from .products import DRUG, with_product_words
+from .results import LEVEL, READ, has_result
 from .shorthand import SHORT, written_out
 from .sites import without_sites
 from .spelling import MIN_LETTERS, Spelling
@@ -50,12 +52,13 @@ from .spelling import MIN_LETTERS, Spelling
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W\d_]+)?|[^\s\w\-‐‑–/'’]|_|\n\s*\n")
 KEPT_FROM = 20_000  # with at least so many names, the phrases are stored in the cache
 SHOWN_FROM = 1_000_000  # with at least so many names, building the phrases takes more than ten seconds, and progress is shown
-RULES = 6  # increase it whenever names become words in another way (`_form`, `stem`, `_collect`), so that old caches are not used
+RULES = 7  # increase it whenever names become words in another way (`_form`, `stem`, `_collect`), so that old caches are not used
 FOLDER = "phrases"  # name of a folder in a saved component
 _REMEMBERED = 500_000  # words whose hashes are cached while names are read
 _LONG = 64  # letters; hashes of longer words (such as base64) are not cached
 SPELLING_TO = 1_000_000  # with more names, two words that differ by one edit are too often both names
 _REMOVED = re.compile(r"\[\*\*.*?\*\*\]")  # a placeholder of a de-identified note, "[**Name**]"
+_STAGE = re.compile(r"\b[cpy]{0,2}T[0-4][a-d]?[ ,]*[cp]?N[0-3x][a-c]?(?:[ ,(\d/)a-z]{0,16}[cp]?M[01x])?\b")  # a TNM stage: "T1 N3 M0", "pT2 pN1a"
 _DENIES = frozenset(["no", "not", "denies", "denied", "without"])  # "no fever" is a denied fever, although some sources have it as a name
 _IN_BRACKETS = re.compile(r"\s*[(\[,]\s*([^\s()\[\]]{2,12}?)\s*[,;)\]]")  # an abbreviation after its long form: "(SF)", or "(long form, SF)"
 _TITLE = re.compile(r"\b(?:Dr|Mr|Mrs|Ms|Prof|St)(?:\.\s*|\s+)$")
@@ -446,7 +449,7 @@ class ConceptMatcher(DocComponent):
                     matches.append(match)
                 taken.append((at, end))
         if self._language in ENGLISH:
-            matches = self._with_letters(matches, text, sets)
+            matches = self._as_tests(with_product_words(self._with_letters(matches, text, sets), text), text, sets)
         yield from _with_defined(matches, text, self._language, skipped)
         yield from wholes
         if self._language not in ENGLISH:
@@ -471,6 +474,19 @@ class ConceptMatcher(DocComponent):
             return matches
         taken = Places((one.start, one.end) for one in more)
         return sorted([*more, *(match for match in matches if not taken.overlap(match.start, match.end))])
+
+    def _as_tests(self, matches: List[Match], text: str, sets: Sequence[Phrases]) -> List[Match]:
+        """Make substances with a result into tests, if the name of the test is a name: "sodium 140" is looked up as "sodium level"."""
+        at = [i for i, one in enumerate(matches) if self._group(one.label) == DRUG and has_result(text[one.end : one.end + READ])]
+        if not at:
+            return matches
+        names = [f"{matches[i].corrected or text[matches[i].start : matches[i].end]} {LEVEL}" for i in at]
+        labels = _labels(sets, [[_hash(word.group(), self._language) for word in _WORD.finditer(name)] for name in names])
+        made = list(matches)
+        for i, name, label in zip(at, names, labels):
+            if label is not None:
+                made[i] = made[i]._replace(label=label.partition("\t")[0], corrected=name)
+        return made
 
     def _items(
         self, label: str, found: Sequence["re.Match[str]"], hashes: Sequence[int], at: int, sets: Sequence[Phrases]
@@ -573,7 +589,7 @@ class ConceptMatcher(DocComponent):
             skipped = _skipped(text) if self.join and before else ()  # a recogniser also marks headings, which are not mentions
             kept, others = chosen(before, matches, text=text, join=self.join, overwrite=self.overwrite, skipped=skipped)
             if self.all_key is not None:  # without this group, sites would be lost
-                chosen_ones, kept = kept, without_sites(kept, text)
+                chosen_ones, kept = kept, without_sites(kept, text, [one for one in others if one.part])
                 others = [*others, *(one for one in chosen_ones if one not in kept)]
             spans = filter_spans(span for match in kept if (span := _span(doc, match)) is not None)
             set_spans(doc, self.spans_key, spans)
@@ -693,7 +709,7 @@ def _with_defined(matches: List[Match], text: str, language: str, skipped: Place
 
 
 def _skipped(text: str, *, parts: bool = False) -> Places:
-    """Return the places that hold no mention: known headings, and placeholders of de-identified notes ("[**Name**]").
+    """Return the places that hold no mention: known headings, TNM stages, and placeholders of de-identified notes ("[**Name**]").
 
     Args:
         text: the note.
@@ -701,7 +717,7 @@ def _skipped(text: str, *, parts: bool = False) -> Places:
     """
     kinds = ((section, kind_of(section.title)) for section in find_sections(text) if section.title)
     headings = [(one.start, text.index(one.title, one.start) + len(one.title)) for one, kind in kinds if kind is not None and (parts or kind != PART)]
-    return Places([*headings, *(match.span() for match in _REMOVED.finditer(text))])
+    return Places([*headings, *(match.span() for pattern in (_REMOVED, _STAGE) for match in pattern.finditer(text))])
 
 
 def _tests(text: str) -> Set[Tuple[int, int]]:
@@ -711,7 +727,9 @@ def _tests(text: str) -> Set[Tuple[int, int]]:
         if section.title and kind_of(section.title) in TESTS:
             start = text.index(section.title, section.start)  # a list mark may stand before it: "- CXR: clear"
             end = start + len(section.title)
-            if text[end:].partition("\n")[0].strip(" \t:-–—*_=>"):
+            after = text[end:].partition("\n")[0]
+            many = names_many_tests(section.title) and after.lstrip().startswith(":")
+            if after.strip(" \t:-–—*_=>") and not many:
                 found.add((start, end))
     return found
 

@@ -10,6 +10,8 @@ from .beside import means_something_else
 from .casing import is_plain
 
 _SIGNS = " \t\n,;:.–—"
+MODIFIERS = frozenset(["ANAT", "PHEN", "CONC"])  # groups of names that often only describe what follows: "thyroid function", "metabolic profile"
+WHOLE = frozenset(["DISO", "PROC"])  # labels of entities that such a name may be a part of: findings, tests and procedures
 SHORT = 2  # letters; an entity of at most so many letters is dropped, unless a name was found in its place
 
 
@@ -68,6 +70,8 @@ def chosen(
     dropped; with `overwrite`, names are kept and entities that overlap them are dropped. With `join`:
 
     - a name is kept, and an entity that overlaps it is dropped ("chest pain" is kept, "mild chest pain" is not);
+    - but a part of the body, a process or a concept that is the only name in a longer finding, test or procedure is dropped, and the entity is kept
+      ("thyroid function" is kept, "thyroid" is not);
     - an entity that overlaps no name is kept, unless its words are plain English ("symptoms", "overall quality"), it has at most two letters or
       none, or it is in a skipped part of the text. Signs at its ends are left out (", neck").
 
@@ -102,7 +106,9 @@ def _left_to_right(names: Sequence[Match]) -> list[Match]:
     return kept
 
 
-def _joined(entities: Sequence[Match], names: Sequence[Match], text: str, skipped: Iterable[tuple[int, int]]) -> list[Match]:
+def _joined(entities: Sequence[Match], found: Sequence[Match], text: str, skipped: Iterable[tuple[int, int]]) -> list[Match]:
+    bare = [_bare(entity, text) for entity in entities]
+    names = _without_modifiers(found, bare)
     taken = Places([*((name.start, name.end) for name in names), *skipped])
 
     def is_new(entity: Match) -> bool:
@@ -111,7 +117,19 @@ def _joined(entities: Sequence[Match], names: Sequence[Match], text: str, skippe
             return False
         return not taken.overlap(entity.start, entity.end) and not means_something_else(text, entity.start, entity.end)
 
-    return sorted([*names, *filter(is_new, (_bare(entity, text) for entity in entities))], key=lambda one: one.start)
+    return sorted([*names, *filter(is_new, bare)], key=lambda one: one.start)
+
+
+def _without_modifiers(names: Sequence[Match], entities: Sequence[Match]) -> list[Match]:
+    """Return the names without those that only describe a longer entity, see `chosen`. Both come from left to right, without overlap."""
+    starts = [name.start for name in names]
+    dropped: set[int] = set()
+    for entity in entities:
+        if entity.label in WHOLE:
+            first, end = bisect_left(starts, entity.start), bisect_left(starts, entity.end)
+            if end - first == 1 and names[first].label in MODIFIERS and entity[:2] != names[first][:2] and names[first].end <= entity.end:
+                dropped.add(first)
+    return [name for at, name in enumerate(names) if at not in dropped]
 
 
 def _bare(entity: Match, text: str) -> Match:

@@ -38,24 +38,31 @@ _IMAGING = re.compile(r"(?:CT|MRI|MR|MRA|CTA|PET|US|USS|XR|X-?rays?|ultrasound|s
 _LISTED = re.compile(r"\s*(?:,|/|\+|&|,?\s*and)\s*", re.IGNORECASE)
 
 
-def without_sites(kept: Sequence[Match], text: str) -> list[Match]:
+def without_sites(kept: Sequence[Match], text: str, parts: Sequence[Match] = ()) -> list[Match]:
     """Return the chosen mentions without the parts of the body that only say where another mention is.
 
-    A part of the body is such a site in four cases:
+    A part of the body is such a site in five cases:
 
     - It follows a finding, test or procedure, and only a preposition, an article or a side stands between them (`_BEFORE`). It may also follow
       another site: "swelling of the joints of the hands".
     - It stands before a finding, test or procedure, and only a verb or "very" stands between them (`_AFTER`).
     - It is one of several that imaging lists: "CT chest, abdomen and pelvis".
     - Its state is written beside it: "chest clear", "red heels", "no teeth". The state need not be a name of the knowledge base.
+    - It is in a coordination that names a finding, test or procedure: "stool" in "blood in urine or stool".
 
     Args:
         kept: mentions that do not overlap, from left to right.
         text: text of the Doc.
+        parts: parts of coordinations, which are names whose words do not stand together; each has the place of its whole phrase.
     """
     if all(one.label != BODY for one in kept):
         return list(kept)
-    sites = {at for at, one in enumerate(kept) if one.label == BODY and _has_state(one, text)}
+    named = [part for part in parts if part.label in SITED]
+    sites = {
+        at
+        for at, one in enumerate(kept)
+        if one.label == BODY and (_has_state(one, text) or any(part.start <= one.start and one.end <= part.end for part in named))
+    }
     pictured: set[int] = set()  # positions of imaging, and of the parts of the body that are listed after it
     for at, (one, after) in enumerate(zip(kept, kept[1:])):
         between = text[one.end : after.start]

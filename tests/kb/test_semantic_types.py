@@ -41,6 +41,13 @@ def test_groups_and_expand() -> None:
     assert error.value.code == "E104"
 
 
+def test_a_retired_type_counts_as_the_one_that_is_used_now() -> None:
+    assert [semantic_types.current(tui) for tui in ("T110", "T119", "T124", "T121", "T999")] == ["T109", "T109", "T123", "T121", "T999"]
+    assert semantic_types.expand(["t110", "T047"]) == {"T109", "T047"}
+    assert set(semantic_types.RETIRED).isdisjoint(semantic_types.load())
+    assert set(semantic_types.RETIRED.values()) <= semantic_types.groups()["CHEM"]
+
+
 def test_tree_has_scispacys_surface() -> None:
     tree = semantic_types.tree()
     assert (tree.depth, len(tree.flat_nodes), len(tree.type_id_to_node)) == (8, 128, 128)

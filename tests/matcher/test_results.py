@@ -1,0 +1,165 @@
+"""Substances with a result, words of product names, headings of tests, stages: what the matcher makes of them."""
+
+from __future__ import annotations
+
+import pytest
+import spacy
+from spacy.tokens import Doc
+
+from spacy_sapbert.doc.spans import get_mention
+from spacy_sapbert.kb.knowledge_base import MatchableName
+from spacy_sapbert.matcher.beside import names_many_tests
+from spacy_sapbert.matcher.casing import is_plain, is_unit
+from spacy_sapbert.matcher.component import ConceptMatcher
+from spacy_sapbert.matcher.joining import Match
+from spacy_sapbert.matcher.products import with_product_words
+from spacy_sapbert.matcher.results import has_result
+from spacy_sapbert.matcher.sites import without_sites
+
+DRUG, TEST, DISEASE, BODY = "T121", "T059", "T047", "T023"
+
+
+class Names:
+    """The part of a knowledge base that the matcher uses."""
+
+    def __init__(self, names: dict[str, str]) -> None:
+        self.names, self.n_surface_forms = names, len(names)
+
+    def matchable_names(self, *, weak_names: bool = True, tuis: object = None) -> list[MatchableName]:
+        return [MatchableName(name, tui, (tui,), (name,)) for name, tui in self.names.items()]
+
+
+def matched(text: str, names: dict[str, str]) -> Doc:
+    component = ConceptMatcher(spacy.blank("en"), label="group", all_key="sapbert")
+    component.set_kb(Names(names))  # type: ignore[arg-type]
+    return component(component.nlp.make_doc(text))
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        " 140",
+        " 3.2 mmol/L",
+        ": 4.1",
+        " was 134",
+        " of 5.6",
+        " level 12",
+        " (H) 5.9",
+        " was low",
+        " normal",
+        " remains",
+        " 1.2 mg/dL",
+        " = 0.8",
+        " >250 today",
+    ],
+)
+def test_a_result_follows(after: str) -> None:
+    assert has_result(after) is (after != " remains")
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        " 20 mg daily",
+        " 400 mcg",
+        " 40 mEq po",
+        " 300 bid",
+        " 1 tablet",
+        " 25%",
+        " 0.125 daily",
+        " 2 puffs",
+        " 300 po bid",
+        " and",
+        "",
+        " for 3 days",
+        ".",
+        " 81 every morning",
+    ],
+)
+def test_a_dose_is_no_result(after: str) -> None:
+    assert not has_result(after)
+
+
+def test_a_substance_with_a_result_is_the_test_of_its_level() -> None:
+    names = {"sodium": DRUG, "sodium level": TEST, "cyclosporine": DRUG, "lithium": DRUG, "lithium level": TEST}
+    doc = matched("Sodium 134, cyclosporine 163. Lithium 300 mg bid; sodium was checked.", names)
+    assert [(ent.text, ent.label_, get_mention(ent, {}).text) for ent in doc.ents] == [
+        ("Sodium", "PROC", "Sodium level"),
+        ("cyclosporine", "CHEM", "cyclosporine"),  # the knowledge base has no test of it
+        ("Lithium", "CHEM", "Lithium"),
+        ("sodium", "CHEM", "sodium"),
+    ]
+
+
+def test_words_of_a_product_name_belong_to_the_drug() -> None:
+    names = {"Adderall": DRUG, "Advil": DRUG, "cold": DISEASE, "sinus": BODY, "cough": DISEASE, "XR": "T060", "fever": DISEASE}
+    doc = matched("Adderall XR 10 mg. Advil Cold & Sinus for a cold. Advil, cough and fever. XR of the hand.", names)
+    assert [(ent.text, get_mention(ent, {}).text) for ent in doc.ents] == [
+        ("Adderall XR", "Adderall"),
+        ("Advil Cold & Sinus", "Advil"),
+        ("cold", "cold"),
+        ("Advil", "Advil"),
+        ("cough", "cough"),
+        ("fever", "fever"),
+        ("XR", "XR"),
+    ]
+
+
+def test_only_a_drug_has_words_of_a_product_name() -> None:
+    text = "Asthma XR"
+    asthma, form = Match(0, 6, "DISO"), Match(7, 9, "PROC")
+    assert with_product_words([asthma, form], text) == [asthma, form]
+    assert with_product_words([asthma._replace(label="CHEM"), form], text) == [Match(0, 9, "CHEM", "Asthma")]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("VITAL SIGNS: stable today.", []),
+        ("Vital signs are stable.", ["Vital signs"]),
+        ("CXR: clear today.", ["CXR"]),  # a heading that names one test, with its result
+        ("T1 N3 M0 cancer", ["cancer"]),
+        ("pT2 pN1a (2/14 nodes) M0 cancer", ["cancer"]),
+        ("The M0 strain", ["M0"]),
+    ],
+)
+def test_titles_of_results_and_stages_are_no_mentions(text: str, found: list[str]) -> None:
+    names = {"vital signs": TEST, "CXR": "T060", "M0": DISEASE, "T1": BODY, "cancer": "T191", "node": BODY}
+    assert [ent.text for ent in matched(text, names).ents] == found
+
+
+def test_titles_that_name_many_tests() -> None:
+    assert all(map(names_many_tests, ["VITAL SIGNS", "Laboratory data", "Labs", "Physical  Exam", "Lab results"]))
+    assert not any(map(names_many_tests, ["CXR", "Chest x-ray", "Label", "Vital signs stable"]))
+
+
+@pytest.mark.parametrize(
+    ("before", "expected"),
+    [("4 ", True), ("81", True), ("10-", True), ("1.5  ", True), ("ammonia 71, ", False), ("ammonia 71,", True), ("about ", False)],
+)
+def test_a_unit_follows_its_number(before: str, expected: bool) -> None:
+    assert is_unit("Mg", before) is expected
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"), [("therapies", True), ("prepped", True), ("prepping", True), ("rubs", False), ("obese", False), ("asthma", False)]
+)
+def test_forms_of_plain_words(word: str, expected: bool) -> None:
+    assert is_plain(word) is expected
+
+
+def test_a_part_of_the_body_in_a_coordination_is_a_site() -> None:
+    doc = matched("No blood in urine or stool.", {"blood in urine": DISEASE, "blood in stool": DISEASE, "stool": "T031"})
+    assert [ent.text for ent in doc.ents] == ["blood in urine"]
+    assert sorted((span.text, span.id_) for span in doc.spans["sapbert"]) == [
+        ("blood in urine", ""),
+        ("blood in urine or stool", "blood in stool"),
+        ("stool", ""),
+    ]
+
+
+def test_a_site_beside_a_coordination_of_something_else_is_kept() -> None:
+    text = "cold hands or feet"
+    feet, part = Match(14, 18, "ANAT"), Match(5, 18, "ANAT", "hands feet", part=True)
+    assert without_sites([feet], text, [part]) == [feet]
+    assert without_sites([feet], text, [part._replace(label="DISO")]) == []
