@@ -28,6 +28,16 @@ C9300006\tCOLD\tMINE\tAB\tT047
 C9300006\tchronic obstructive lung disease\tMINE\tPT\tT047
 C9300007\tupper respiratory infection\tMINE\tPT\tT047
 C9300007\tcold\tMINE\tSY\tT047
+C9300010\tpupils equal round and reactive\tMINE\tPT\tT033
+C9300010\tPERLA\tMINE\tAB\tT033
+C9300011\tacidity of blood\tMINE\tPT\tT059
+C9300011\tpH\tMINE\tSY\tT059
+C9300012\tPhiladelphia chromosome\tMINE\tPT\tT046
+C9300012\tPh\tMINE\tSY\tT046
+C9300013\tpain that is dull\tMINE\tPT\tT184
+C9300013\tache\tMINE\tSY\tT184
+C9300014\tfailure of the head\tMINE\tPT\tT047
+C9300014\tRHD\tMINE\tAB\tT047
 C9300005\tPALE\tMINE\tAB\tT047
 C9300005\tparaneoplastic limbic encephalitis\tMINE\tPT\tT047
 """
@@ -121,3 +131,23 @@ def test_a_word_that_a_concept_is_named_is_no_abbreviation(nlp: Language):
     assert options("Cold", "C9300007") == set()
     assert "C9300006" in options("cold", "C9300006")  # only the concept of an acronym is known, so the lists of abbreviations are used
     assert {"C9300006", "C9300007"} <= options("COLD", "C9300006", "C9300007")
+
+
+@pytest.mark.parametrize(
+    ("text", "word", "concept"),
+    [
+        ("PERLA on examination", "PERLA", "C9300010"),  # the lists mean it, in other words: "pupils equal and reactive to light and accommodation"
+        ("Gas: pH 7.24 today", "pH", "C9300011"),  # the only concept that is written so
+        ("an ache in the arm", "ache", "C9300013"),  # the lists say that it is no abbreviation, so the context has nothing to choose
+        ("known RHD of the mitral valve", "RHD", ""),  # the lists mean "rheumatoid heart disease", which shares no word with the only concept
+    ],
+)
+def test_a_listed_meaning_that_no_concept_has_by_its_name(nlp: Language, text: str, word: str, concept: str):
+    linker = nlp.get_pipe("sapbert_linker")
+    linker.disambiguator, before = Senses("clinical"), linker.disambiguator  # type: ignore[attr-defined]
+    try:
+        doc = nlp.make_doc(text)
+        doc.set_ents([doc.char_span(text.index(word), text.index(word) + len(word), label="DISO")])
+        assert linker(doc).ents[0].kb_id_ == concept  # type: ignore[operator]
+    finally:
+        linker.disambiguator = before  # type: ignore[attr-defined]

@@ -283,7 +283,7 @@ class SenseModel:
                 raise ValueError(f"it is not a sense model of format {FORMAT}")
             rows = [line.split("\t") for line in (folder / MEANINGS).read_text(encoding="utf-8").splitlines()[1:]]
             meanings = [
-                Meaning(a, name, tuple(filter(None, cuis.split("|"))), float(share), (int(x), int(y), int(z)), int(profile))
+                Meaning(a, name.strip('"'), tuple(filter(None, cuis.split("|"))), float(share), (int(x), int(y), int(z)), int(profile))
                 for a, name, cuis, share, x, y, z, profile in rows
             ]
             packed = about.pop("vocabulary")

@@ -1,7 +1,8 @@
 """The disambiguator of this package: it chooses the meaning of an abbreviation by the text around it."""
 
+import re
 from pathlib import Path  # no `from __future__ import annotations`: spaCy reads the types of registered functions
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Union
+from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional, Sequence, Union
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from .base import Candidates, Choice
 from .sections import find_sections, section_at
 from .sense_model import MOST, Meaning, SenseModel, normal, read_context
 
+_LETTERS = re.compile(r"[^\W\d_]+")
 CLINICAL = "clinical"
 DATA = Path(__file__).parents[1] / "data" / "senses"  # made by `python -m training senses`
 MIN_PROBABILITY = 0.5
@@ -20,6 +22,8 @@ VALUE_ODDS = 10.0  # a test is so many times as probable if a value follows
 UPPER, SEEN_IN_CASE = 2, 3  # index of capitals in `Meaning.cases`; case counts only if the lists have the abbreviation in capitals at least so often
 OTHER_CASE = 0.02  # factor for a meaning that the lists never have in capitals, if the text is in capitals
 WORD_LETTERS = 4  # a shorter word is often an abbreviation even in lower case: "pt", "cp"
+NO_ABBREVIATION = "not an abbreviation"  # how the lists mark a word that is what it says: "ache", "pH"
+WORD_START = 5  # letters; words that begin with the same ones count as the same word: "pneumonitis", "pneumonia"
 UNLISTED = 0.02  # frequency of a concept that has the abbreviation as a name but is in no list of clinical abbreviations
 
 
@@ -82,7 +86,7 @@ class Senses:
                 probabilities = self._measured(known, probabilities, kb)
             if context.case == UPPER and not in_capitals(text, span.start_char, span.end_char):
                 probabilities = _in_their_case(known, probabilities)
-            chosen.append(self._choice(known, probabilities))
+            chosen.append(None if known[int(np.argmax(probabilities))].meaning.name == NO_ABBREVIATION else self._choice(known, probabilities))
         return chosen
 
     def _measured(self, known: Sequence[Option], probabilities: Any, kb: KnowledgeBase) -> Any:
@@ -116,8 +120,11 @@ class Senses:
         key = (id(model), kb.fingerprint, found.mention, tuple(tied))
         if key not in self._options and _is_word(found.mention, tied, kb):
             self._options[key] = []
+        elif key not in self._options and (exact := _only_one_written_so(found.mention, tied, kb)) is not None:
+            name = kb.entity(kb.row_of(exact)).canonical_name
+            self._options[key] = [Option(Meaning(normal(found.mention), name, (exact,), 1.0), exact)]
         elif key not in self._options:
-            options = [Option(meaning, _concept_of(meaning, kb)) for meaning in meanings]
+            options = [Option(meaning, _concept_of(meaning, kb) or _tied_concept_of(meaning, tied, kb)) for meaning in meanings]
             known = {option.concept for option in options}
             for concept in tied:
                 if concept not in known:
@@ -171,3 +178,29 @@ def _concept_of(meaning: Meaning, kb: KnowledgeBase) -> Optional[str]:
         best = min(concepts, key=lambda concept: (kb.entity(concept).canonical_name.lower() != meaning.name.lower(), concept))
         return kb.concept_id(best)
     return None
+
+
+def _only_one_written_so(mention: str, tied: Sequence[str], kb: KnowledgeBase) -> Optional[str]:
+    """Return the only concept that has a mention with small and capital letters, such as "pH" or "HbA1c", as a name in just these letters."""
+    if mention.isupper() or mention.islower() or mention.istitle():
+        return None
+    so = [concept for concept in tied if any(name.text == mention for name in kb.names_of(kb.row_of(concept)))]
+    return so[0] if len(so) == 1 else None
+
+
+def _tied_concept_of(meaning: Meaning, tied: Sequence[str], kb: KnowledgeBase) -> Optional[str]:
+    """Return the concept with the abbreviation as a name that has the meaning in other words; None if there is none.
+
+    A name of it must have at least two words of the meaning, and half of them: "rheumatic heart disease" for "rheumatoid heart disease".
+    """
+    wanted = _starts(meaning.name)
+    for concept in tied:
+        shared = max((len(wanted & _starts(name.text)) for name in kb.names_of(kb.row_of(concept))), default=0)
+        if shared >= 2 and 2 * shared >= len(wanted):
+            return concept
+    return None
+
+
+def _starts(text: str) -> FrozenSet[str]:
+    """Return the beginnings of the words of a text, without words of one or two letters."""
+    return frozenset(word[:WORD_START] for word in _LETTERS.findall(text.lower()) if len(word) > 2)
