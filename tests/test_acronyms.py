@@ -139,6 +139,7 @@ def test_a_word_that_a_concept_is_named_is_no_abbreviation(nlp: Language):
         ("PERLA on examination", "PERLA", "C9300010"),  # the lists mean it, in other words: "pupils equal and reactive to light and accommodation"
         ("Gas: pH 7.24 today", "pH", "C9300011"),  # the only concept that is written so
         ("an ache in the arm", "ache", "C9300013"),  # the lists say that it is no abbreviation, so the context has nothing to choose
+        ("pain in the left arm", "arm", "C9300004"),  # in the lists also a rupture of membranes
         ("known RHD of the mitral valve", "RHD", ""),  # the lists mean "rheumatoid heart disease", which shares no word with the only concept
     ],
 )

@@ -22,6 +22,7 @@ VALUE_ODDS = 10.0  # a test is so many times as probable if a value follows
 UPPER, SEEN_IN_CASE = 2, 3  # index of capitals in `Meaning.cases`; case counts only if the lists have the abbreviation in capitals at least so often
 OTHER_CASE = 0.02  # factor for a meaning that the lists never have in capitals, if the text is in capitals
 WORD_LETTERS = 4  # a shorter word is often an abbreviation even in lower case: "pt", "cp"
+SHORT_WORDS = frozenset(["arm", "ear", "eye", "leg", "hip", "toe", "jaw", "lip", "rib"])  # but these are words
 NO_ABBREVIATION = "not an abbreviation"  # how the lists mark a word that is what it says: "ache", "pH"
 WORD_START = 5  # letters; words that begin with the same ones count as the same word: "pneumonitis", "pneumonia"
 UNLISTED = 0.02  # frequency of a concept that has the abbreviation as a name but is in no list of clinical abbreviations
@@ -148,7 +149,7 @@ class Senses:
 
 def _is_word(mention: str, concepts: Sequence[str], kb: KnowledgeBase) -> bool:
     """Return whether a mention is an ordinary word that one of the concepts has as a name, and not an abbreviation: "cold" is not COLD."""
-    if len(mention) < WORD_LETTERS or not mention.isalpha() or fits(mention, CAPITALS):
+    if (len(mention) < WORD_LETTERS and mention.lower() not in SHORT_WORDS) or not mention.isalpha() or fits(mention, CAPITALS):
         return False
     forms = {normalise(mention), *other_numbers(normalise(mention))}
     return any(not is_acronym(text) for concept in concepts for text in texts_of(kb, concept, forms))
@@ -191,12 +192,13 @@ def _only_one_written_so(mention: str, tied: Sequence[str], kb: KnowledgeBase) -
 def _tied_concept_of(meaning: Meaning, tied: Sequence[str], kb: KnowledgeBase) -> Optional[str]:
     """Return the concept with the abbreviation as a name that has the meaning in other words; None if there is none.
 
-    A name of it must have at least two words of the meaning, and half of them: "rheumatic heart disease" for "rheumatoid heart disease".
+    A name of it must have all words of the meaning ("oxygen saturation" for "saturation"), or at least two, and half of them: "rheumatic heart
+    disease" for "rheumatoid heart disease".
     """
     wanted = _starts(meaning.name)
     for concept in tied:
         shared = max((len(wanted & _starts(name.text)) for name in kb.names_of(kb.row_of(concept))), default=0)
-        if shared >= 2 and 2 * shared >= len(wanted):
+        if shared and (shared == len(wanted) or (shared >= 2 and 2 * shared >= len(wanted))):
             return concept
     return None
 

@@ -616,6 +616,13 @@ def test_tests_that_touch_their_values(text: str, expected: List[Tuple[str, str]
         ("x-scarring", "scarring", False),
         ("T2-weighted", "T2", True),
         ("cold", "cold", False),
+        ("unresponsive to therapy", "unresponsive", True),
+        ("found unresponsive", "unresponsive", False),
+        ("an allergy doctor", "allergy", True),
+        ("second-hand smoke", "hand", True),
+        ("low-fat cheese", "fat", True),
+        ("sinus rhythm", "sinus", True),
+        ("sinus pain", "sinus", False),
     ],
 )
 def test_words_beside_a_name(text: str, word: str, other: bool):
