@@ -10,9 +10,11 @@ from __future__ import annotations
 import re
 import sys
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from itertools import product
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ..errors import fail
@@ -20,13 +22,29 @@ from .sections import Section, find_sections
 
 SHIPPED = Path(__file__).parents[1] / "data" / "status_rules.tsv"
 STATUSES = ("negated", "uncertain", "hypothetical", "historical", "family")
+ALL = frozenset(STATUSES)
+SUBSTANCE = "substance"  # the class of `Rules.substances`
 HEADER = ["trigger", "category", "direction", "scope"]
-DIRECTIONS = frozenset(["forward", "backward", "both", "leading", "ending", "section"])
+FINDING, DRUG, PROCEDURE = "finding", "drug", "procedure"  # kinds of mentions; a test and a device are procedures
+# categories that hold for some kinds of mentions only -> (status, kinds)
+PARTIAL = {
+    "planned": ("hypothetical", (DRUG, PROCEDURE)),
+    "done": ("historical", (DRUG, PROCEDURE)),
+    "omitted": ("negated", (DRUG, PROCEDURE)),
+    "over": ("historical", (FINDING,)),
+    "suspected": ("uncertain", (FINDING,)),
+    "absent": ("negated", (FINDING, DRUG)),  # a test that is negative was done
+    "listed": ("historical", (FINDING, DRUG, PROCEDURE)),  # in a section; other words end it than the scope of a trigger
+}
+SCOPED = (*STATUSES, *PARTIAL)
+DIRECTIONS = frozenset(["forward", "backward", "both", "leading", "first", "ending", "section"])
 Span = tuple[int, int]  # first and last character + 1
 
 _TOKEN = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]+(?:['’](?!s\b)[^\W\d_]+)?|['’]s\b|-ve\b|\+ve\b|[^\s\w]|_", re.IGNORECASE)
+_CLASS = re.compile(r"<([^<>]+)>")
 _SIGN = {"?": "<query>", "+": "<plus>", "-": "<minus>", "–": "<minus>", "−": "<minus>"}
 _ABBREVIATED = frozenset("dr mr mrs ms vs st approx resp temp min max wt ht dx hx rx tx sx fx no pt pts neg pos inc jr sr ed al fig".split())  # noqa: SIM905
+_EXPLAINS = frozenset([("i", ".", "e"), ("e", ".", "g")])
 _HARD = frozenset(";|•*!")
 _ENDS = frozenset(".?!")  # marks that may end a sentence
 _MARKS = frozenset([*_SIGN, *_HARD, ".", "'s", "’s"])
@@ -40,14 +58,18 @@ class Rule(NamedTuple):
     """The effect of a trigger.
 
     Attributes:
-        category: a status, "end" or "pseudo".
-        direction: forward, backward, both, leading or ending; for "end" the statuses whose scope it ends, separated by commas.
+        category: a status, a category of `PARTIAL`, "end" or "pseudo".
+        direction: forward, backward, both, leading, first or ending; for "end" the categories whose scope it ends, separated by commas.
         scope: maximum number of words in the scope; 0: the whole clause.
+        sections: kinds of the sections in which it has an effect; empty: all.
+        outside: it has an effect in the other sections instead.
     """
 
     category: str
     direction: str
     scope: int
+    sections: frozenset[str] = frozenset()
+    outside: bool = False
 
 
 class Rules:
@@ -64,7 +86,9 @@ class Rules:
     def __init__(self, text: str, name: str = "status_rules.tsv") -> None:
         self.text = text
         self._tree: dict[str, Any] = {}
-        self._sections: dict[str, set[str]] = {}  # kind of section -> statuses of all mentions in it
+        self._sections: dict[str, set[str]] = {}  # kind of section, or "heading:" and a title in lower case -> categories of all mentions in it
+        self.substances: frozenset[str] = frozenset()
+        """Names of substances of the body that are findings ("no exudate"), in lower case."""
         classes: dict[str, list[str]] = {}
         rows = [(n, line.split("\t")) for n, line in enumerate(text.splitlines(), 1) if line.strip() and not line.startswith("#")]
         if not rows or rows[0][1] != HEADER:
@@ -76,11 +100,15 @@ class Rules:
             trigger, category, direction, scope = (*row, "")[:4]
             if category == "class":
                 classes[trigger] = direction.split("|")
+                if trigger == SUBSTANCE:
+                    self.substances = frozenset(classes[trigger])
             elif direction == "section":
                 for kind in trigger.split(";"):
                     self._sections.setdefault(kind.strip(), set()).add(category)
             else:
-                rule = Rule(category, direction, int(scope or 0))
+                direction, _, kinds = direction.partition("@")
+                outside, kinds = kinds.startswith("!"), kinds.removeprefix("!")
+                rule = Rule(category, direction, int(scope or 0), frozenset(kinds.split(";")) if kinds else frozenset(), outside)
                 for each in _expanded(trigger, classes):
                     self._add(each, rule)
 
@@ -92,13 +120,17 @@ class Rules:
         rules.append(rule)
         rules.sort(key=lambda rule: rule.category == "end")  # so that the first rule shows whether the trigger does more than end a scope
 
-    def statuses(self, text: str, mentions: Sequence[Span], breaks: Iterable[int] = ()) -> list[dict[str, bool]]:
+    def statuses(
+        self, text: str, mentions: Sequence[Span], breaks: Iterable[int] = (), kinds: Mapping[Span, str] = MappingProxyType({})
+    ) -> list[dict[str, bool]]:
         """Return the statuses of each mention: a dict with True or False for each of the five.
 
         Args:
             text: a note.
             mentions: (start, end) of each mention, in characters.
             breaks: offsets in characters where sentences begin, if known; clauses end there, too.
+            kinds: mention -> "drug" or "procedure", for drugs, procedures, tests and devices. The others are findings: in "We will treat the
+                pneumonia with azithromycin", only the drug is hypothetical.
         """
         if not mentions:
             return []
@@ -106,8 +138,15 @@ class Rules:
         ranges = note.ranges()
         found = []
         for start, end in mentions:
-            true = {status for (status, ahead), spans in ranges if _inside(spans, start if ahead else end - 1)}
-            true |= {status for status in self._sections.get(note.kind(start), ()) if not note.ended(status, start)}
+            held = {category for (category, ahead), spans in ranges if _inside(spans, start if ahead else end - 1)}
+            for section in note.names(start):
+                held |= {category for category in self._sections.get(section, ()) if not note.ended(category, start)}
+            true = held & ALL
+            if len(true) < len(held):
+                kind = kinds.get((start, end), FINDING)
+                true |= {status for status, of in map(PARTIAL.__getitem__, held - true) if kind in of}
+                if "planned" in held and kind != FINDING:
+                    true -= {"historical", "uncertain"}  # "discussed before, she decided to have surgery", "?CABG"
             if "negated" in true or "family" in true:
                 true.discard("historical")  # a finding that never was, or was a relative's, is not in the patient's past
             found.append({status: status in true for status in STATUSES})
@@ -145,13 +184,13 @@ class _Note:
         fixed = self._fixed(breaks)
         self.found = self._triggers(tree, fixed)
         self.bounds = self._bounds(fixed, marks)  # the first token of each clause
-        # status -> tokens that end its scopes, in order
-        self.stops: dict[str, list[int]] = {status: [] for status in STATUSES}
+        # category -> tokens that end its scopes, in order
+        self.stops: dict[str, list[int]] = {category: [] for category in SCOPED}
         for first, _, rules in self.found:
             for rule in rules:
                 if rule.category == "end":
-                    for status in rule.direction.split(","):
-                        self.stops[status].append(first)
+                    for category in rule.direction.split(","):
+                        self.stops[category].append(first)
 
     def _sign(self, at: int) -> str:
         """Return the name that triggers use for a sign directly before a word: "<query>" for the "?" of "?PE"; otherwise the sign itself."""
@@ -240,6 +279,8 @@ class _Note:
         before = self.words[at - 1] if at else ""
         if after and not after.isspace() and after not in ",\"')]":
             return after.isupper() and len(before) > 2 and self.starts[at] == self.ends[at - 1]  # "fever.Cough"
+        if after == "," and tuple(self.words[max(at - 3, 0) : at]) in _EXPLAINS:
+            return False
         following = self.text[self.starts[at + 1]] if after != "," else "A"
         return before not in _ABBREVIATED and (len(before) > 1 or not following.islower())
 
@@ -255,18 +296,20 @@ class _Note:
         return not ("\n" not in line and len(line) == _LONG_LINE and line.isupper() and line[-1] not in ".:")
 
     def ranges(self) -> list[tuple[tuple[str, bool], list[Span]]]:
-        """Return ((status, whether the range is after its trigger), sorted disjoint ranges in characters) where statuses hold."""
-        found: dict[tuple[str, bool], list[Span]] = {(status, ahead): [] for status in STATUSES for ahead in (True, False)}
+        """Return ((category, whether the range is after its trigger), sorted disjoint ranges in characters) where categories hold."""
+        found: dict[tuple[str, bool], list[Span]] = {(category, ahead): [] for category in SCOPED for ahead in (True, False)}
         n = len(self.words)
         for first, last, rules in self.found:
             for rule in rules:
-                if rule.category not in STATUSES:
+                if rule.category not in SCOPED or (rule.sections and (self.kind(self.starts[first]) in rule.sections) == rule.outside):
                     continue
                 place = bisect_right(self.bounds, first)
                 begin = self.bounds[place - 1]
                 end = self.bounds[place] if place < len(self.bounds) else n
                 stops = self.stops[rule.category]
                 leading = rule.direction == "leading" and sum(word[0].isalnum() for word in self.words[begin : min(first, begin + 12)]) < _LEADING
+                if rule.direction == "first":  # numbers may precede: "2) Start aspirin"
+                    leading = first - begin < 4 and not any(word[0].isalpha() for word in self.words[begin:first])
                 if (rule.direction in ("forward", "both") or leading) and last < end:
                     stop = bisect_left(stops, last)
                     end_here = min(end, stops[stop]) if stop < len(stops) else end
@@ -303,18 +346,24 @@ class _Note:
         place = bisect_right(self.section_starts, char) - 1
         return self.sections[place].kind if place >= 0 else ""
 
-    def ended(self, status: str, char: int) -> bool:
-        """Return whether the status of a whole section has ended before a character: "She now has asthma" in a past history.
+    def names(self, char: int) -> tuple[str, ...]:
+        """Return what rules call the section that holds a character: its kind, and its heading."""
+        place = bisect_right(self.section_starts, char) - 1
+        section = self.sections[place] if place >= 0 else None
+        return (section.kind, f"heading:{section.title.lower()}") if section is not None else ()
+
+    def ended(self, category: str, char: int) -> bool:
+        """Return whether the category of a whole section has ended before a character: "She now has asthma" in a past history.
 
         It ends for the clause. The status family ends for the rest of the section, because "she" is then the patient.
         """
         token = bisect_right(self.starts, char) - 1
-        if status == "family":
+        if category == "family":
             place = bisect_right(self.section_starts, char) - 1
             begin = bisect_left(self.starts, self.sections[place].body)
         else:
             begin = self.bounds[bisect_right(self.bounds, token) - 1]
-        stops = self.stops[status]
+        stops = self.stops[category]
         stop = bisect_left(stops, token) - 1
         return stop >= 0 and stops[stop] >= begin
 
@@ -336,15 +385,9 @@ def _split(part: str) -> tuple[str, ...]:
 
 def _expanded(trigger: str, classes: dict[str, list[str]]) -> list[str]:
     """Return all triggers that a trigger with classes, such as "<class>", stands for: one for each member."""
-    each = [trigger]
-    for name, members in classes.items():
-        while any(f"<{name}>" in one for one in each):
-            each = [
-                one.replace(f"<{name}>", member, 1) if f"<{name}>" in one else one
-                for one in each
-                for member in (members if f"<{name}>" in one else [""])
-            ]
-    return each
+    parts = _CLASS.split(trigger)  # every second part is the name of a class
+    choices = [classes.get(part, [f"<{part}>"]) if place % 2 else [part] for place, part in enumerate(parts)]
+    return ["".join(words) for words in product(*choices)]
 
 
 def _problem(row: list[str]) -> str:
@@ -352,12 +395,12 @@ def _problem(row: list[str]) -> str:
     if not 3 <= len(row) <= 4 or not row[0].strip():
         return "it must have a trigger, a category, a direction and a scope."
     category, direction, scope = row[1], row[2], (*row, "")[3]
-    if category not in (*STATUSES, "end", "pseudo", "class"):
-        return f"category {category!r} is not known. Use {', '.join(STATUSES)}, end, pseudo or class."
-    if category in STATUSES and direction not in DIRECTIONS:
+    if category not in (*SCOPED, "end", "pseudo", "class"):
+        return f"category {category!r} is not known. Use {', '.join(SCOPED)}, end, pseudo or class."
+    if category in SCOPED and direction.partition("@")[0] not in DIRECTIONS:
         return f"direction {direction!r} is not known. Use {', '.join(sorted(DIRECTIONS))}."
-    if category == "end" and not set(direction.split(",")) <= set(STATUSES):
-        return f"{direction!r} does not name statuses. Use {', '.join(STATUSES)}, separated by commas."
+    if category == "end" and not set(direction.split(",")) <= set(SCOPED):
+        return f"{direction!r} does not name statuses. Use {', '.join(SCOPED)}, separated by commas."
     if scope and not scope.isdigit():
         return f"scope {scope!r} is not a number of words."
     return ""

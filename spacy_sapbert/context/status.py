@@ -12,9 +12,15 @@ from spacy.training import Example
 from ..doc.component import DocComponent
 from ..errors import MissingFile, fail
 from ..files import writing_folder
-from .rules import SHIPPED, Rules
+from ..kb.semantic_types import groups
+from .rules import DRUG, FINDING, PROCEDURE, SHIPPED, Rules
 
 FILE = "status_rules.tsv"
+# labels of spans that are not findings: groups of semantic types (CONC: "fish oil"; PHYS: "weight"), and usual labels of other recognisers
+KINDS = {
+    **dict.fromkeys(["CHEM", "CONC", "CHEMICAL", "DRUG", "MEDICATION", "TREATMENT"], DRUG),
+    **dict.fromkeys(["PROC", "DEVI", "PHYS", "ACTI", "PROCEDURE", "TEST", "DEVICE"], PROCEDURE),
+}
 ANATOMY = "ANAT"  # a part of the body is neither absent nor a diagnosis: in "no abdominal pain", the pain is negated
 
 
@@ -76,17 +82,24 @@ class ClinicalStatus(DocComponent):
         assert self._rules is not None
         found = []
         for doc in docs:
-            places = sorted({(span.start_char, span.end_char) for span in _spans(doc)})
+            spans = list(_spans(doc))
+            places = sorted({(span.start_char, span.end_char) for span in spans})
             breaks = [sent.start_char for sent in doc.sents] if places and doc.has_annotation("SENT_START") else []
-            found.append(dict(zip(places, self._rules.statuses(doc.text, places, breaks))))
+            kinds = {(span.start_char, span.end_char): kind for span in spans if (kind := kind_of(span.label_)) != FINDING}
+            for span in spans:  # at one place, a finding counts more than other kinds, and all more than a part of the body
+                if span.label_ != ANATOMY and kind_of(span.label_) == FINDING:
+                    kinds.pop((span.start_char, span.end_char), None)
+            found.append(dict(zip(places, self._rules.statuses(doc.text, places, breaks, kinds))))
         return found
 
     def set_annotations(self, docs: Iterable[Doc], predictions: List[Dict[Tuple[int, int], Dict[str, bool]]]) -> None:
         """Write the status on the spans."""
+        assert self._rules is not None
+        substances = self._rules.substances
         for doc, statuses in zip(docs, predictions):
             spans = list(_spans(doc))
             # spaCy stores an extension by a span's offsets, so all spans at one place have one status
-            others = {(span.start_char, span.end_char) for span in spans if span.label_ != ANATOMY}
+            others = {(span.start_char, span.end_char) for span in spans if span.label_ != ANATOMY or span.text.lower() in substances}
             for span in spans:
                 place = span.start_char, span.end_char
                 span._.set(self.attr_name, statuses[place] if place in others else dict.fromkeys(statuses[place], False))
@@ -123,6 +136,15 @@ class ClinicalStatus(DocComponent):
         """
         self._rules = Rules(bytes_data.decode("utf-8"), "the component's bytes")
         return self
+
+
+@lru_cache(maxsize=1024)
+def kind_of(label: str) -> str:
+    """Return what spans with a label are for the rules: "drug", "procedure" or "finding". Labels are semantic groups, their types, or other words."""
+    plain = label.upper()
+    if plain.startswith("T") and plain[1:].isdigit():
+        plain = next((name for name, tuis in groups().items() if plain in tuis), "")
+    return KINDS.get(plain, FINDING)
 
 
 def _spans(doc: Doc) -> Iterator[Span]:

@@ -10,24 +10,26 @@ import pytest
 import spacy
 from spacy.tokens import Doc, Span
 
-from spacy_sapbert.context.rules import SHIPPED, STATUSES, Rules, find_sentences
+from spacy_sapbert.context.rules import DRUG, FINDING, PROCEDURE, SHIPPED, STATUSES, Rules, find_sentences
+from spacy_sapbert.context.status import kind_of
 from spacy_sapbert.errors import MissingFile, SapbertError
 
 LINES = (Path(__file__).parent / "status_cases.tsv").read_text(encoding="utf-8").splitlines()
-CASES = [line.replace("\\n", "\n").split("\t") for line in LINES if line and not line.startswith("#")]
+CASES = [[*line.replace("\\n", "\n").split("\t"), FINDING][:4] for line in LINES if line and not line.startswith("#")]
 RULES = Rules(SHIPPED.read_text(encoding="utf-8"))
 
 
-def said(text: str, mention: str, rules: Rules = RULES, breaks: tuple[int, ...] = ()) -> str:
+def said(text: str, mention: str, rules: Rules = RULES, breaks: tuple[int, ...] = (), kind: str = FINDING) -> str:
     at = text.index(mention)
-    status = rules.statuses(text, [(at, at + len(mention))], breaks)[0]
+    place = (at, at + len(mention))
+    status = rules.statuses(text, [place], breaks, {place: kind})[0]
     assert tuple(status) == STATUSES
     return ",".join(key for key, true in status.items() if true) or "-"
 
 
-@pytest.mark.parametrize(("text", "mention", "wanted"), CASES)
-def test_a_judged_sentence(text: str, mention: str, wanted: str) -> None:
-    assert set(said(text, mention).split(",")) == set(wanted.split(","))
+@pytest.mark.parametrize(("text", "mention", "wanted", "kind"), CASES)
+def test_a_judged_sentence(text: str, mention: str, wanted: str, kind: str) -> None:
+    assert set(said(text, mention, kind=kind).split(",")) == set(wanted.split(","))
 
 
 def test_every_case_that_is_so_keeps_its_status_in_capitals() -> None:
@@ -98,6 +100,37 @@ def test_one_long_line_takes_linear_time(piece: str) -> None:
     assert time.process_time() - start < 5
 
 
+def test_a_rule_may_hold_in_some_sections_only() -> None:
+    rules = Rules("trigger\tcategory\tdirection\tscope\nperhaps\tuncertain\tforward@plan;labs\t\nmaybe\tuncertain\tforward@!plan\t\n")
+    note = "PLAN: Perhaps fever. Maybe cough.\nCC: Perhaps rash. Maybe gout."
+    assert {mention: said(note, mention, rules) for mention in ("fever", "cough", "rash", "gout")} == {
+        "fever": "uncertain",
+        "cough": "-",
+        "rash": "-",
+        "gout": "uncertain",
+    }
+
+
+def test_a_rule_of_a_heading_holds_for_the_section_below_it() -> None:
+    rules = Rules("trigger\tcategory\tdirection\tscope\nheading:prescriptions\tplanned\tsection\t\n")
+    note = "MEDICATIONS: iron\nPRESCRIPTIONS: zinc\nEXAM: rash"
+    assert {mention: said(note, mention, rules, kind=DRUG) for mention in ("iron", "zinc", "rash")} == {
+        "iron": "-",
+        "zinc": "hypothetical",
+        "rash": "-",
+    }
+
+
+def test_a_rule_that_begins_its_clause_allows_numbers_before_it() -> None:
+    assert said("2) Start zinc.", "zinc", kind=DRUG) == "hypothetical"
+    assert said("He did start zinc.", "zinc", kind=DRUG) == "-"
+
+
+def test_a_plan_is_not_past_or_doubted() -> None:
+    assert said("PMH: gout. We recommend possible zinc.", "zinc", kind=DRUG) == "hypothetical"
+    assert said("PMH: gout. We recommend possible zinc.", "zinc") == "uncertain,historical"
+
+
 @pytest.mark.parametrize(
     ("table", "line"),
     [
@@ -105,6 +138,7 @@ def test_one_long_line_takes_linear_time(piece: str) -> None:
         ("trigger\tcategory\n", 1),
         ("trigger\tcategory\tdirection\tscope\nno\tdenied\tforward\t\n", 2),
         ("trigger\tcategory\tdirection\tscope\nno\tnegated\tupward\t\n", 2),
+        ("trigger\tcategory\tdirection\tscope\nno\tplanned\tupward@plan\t\n", 2),
         ("trigger\tcategory\tdirection\tscope\n# a comment\nno\tnegated\tforward\tfive\n", 3),
         ("trigger\tcategory\tdirection\tscope\nbut\tend\tdenied\t\n", 2),
         ("trigger\tcategory\tdirection\tscope\nno\n", 2),
@@ -149,6 +183,27 @@ def test_parts_of_the_body_have_no_status() -> None:
     same.ents = [Span(same, 2, 3, label="DISO")]
     same.spans["all"] = [Span(same, 2, 3, label="ANAT")]  # spaCy stores extensions by offsets
     assert component(same).ents[0]._.assertion["negated"] is True
+
+
+def test_substances_that_are_findings_have_a_status() -> None:
+    nlp = spacy.blank("en")
+    component: Any = nlp.add_pipe("clinical_status")
+    doc = nlp.make_doc("Throat without exudate. No throat pain.")
+    doc.ents = [Span(doc, 0, 1, label="ANAT"), Span(doc, 2, 3, label="ANAT"), Span(doc, 5, 6, label="ANAT")]
+    assert [ent._.assertion["negated"] for ent in component(doc).ents] == [False, True, False]
+
+
+def test_labels_say_which_mentions_are_drugs_and_procedures() -> None:
+    assert [kind_of(label) for label in ("CHEM", "Drug", "T121")] == [DRUG] * 3
+    assert [kind_of(label) for label in ("PROC", "DEVI", "T059", "test")] == [PROCEDURE] * 4
+    assert [kind_of(label) for label in ("DISO", "ENTITY", "", "T047", "T999", "ANAT")] == [FINDING] * 6
+    nlp = spacy.blank("en")
+    component: Any = nlp.add_pipe("clinical_status")
+    doc = nlp.make_doc("We will treat gout with zinc.")
+    doc.ents = [Span(doc, 3, 4, label="DISO"), Span(doc, 5, 6, label="CHEM")]
+    assert [ent._.assertion["hypothetical"] for ent in component(doc).ents] == [False, True]
+    doc.spans["other"] = [Span(doc, 5, 6, label="DISO")]  # one recogniser says finding: the careful rules hold
+    assert [ent._.assertion["hypothetical"] for ent in component(doc).ents] == [False, False]
 
 
 def test_sentences_that_are_set_are_used() -> None:
