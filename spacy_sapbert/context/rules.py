@@ -240,10 +240,12 @@ class _Note:
             if node is None:
                 at += 1
                 continue
-            best, rules, after = at, None, at
+            best, rules, after, shorter = at, None, at, []
             while node is not None:
                 after += 1
                 if "" in node:
+                    if rules is not None:
+                        shorter += [rule for rule in rules if rule.category == "end"]
                     best, rules = after, node[""]
                 if after >= n or after in fixed:
                     break
@@ -252,6 +254,8 @@ class _Note:
             if rules is None:
                 at += 1
             else:
+                if shorter and rules[0].category != "pseudo":  # "presenting with" ends what "presenting" ends
+                    rules = [*rules, *shorter]
                 found.append((at, best, rules))
                 at = (
                     at + 1 if rules[0].category == "end" else best

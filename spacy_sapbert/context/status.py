@@ -16,10 +16,10 @@ from ..kb.semantic_types import groups
 from .rules import DRUG, FINDING, PROCEDURE, SHIPPED, Rules
 
 FILE = "status_rules.tsv"
-# labels of spans that are not findings: groups of semantic types (CONC: "fish oil"; PHYS: "weight"), and usual labels of other recognisers
+# labels of spans that are not findings: groups of semantic types (CONC: "fish oil"), and usual labels of other recognisers
 KINDS = {
     **dict.fromkeys(["CHEM", "CONC", "CHEMICAL", "DRUG", "MEDICATION", "TREATMENT"], DRUG),
-    **dict.fromkeys(["PROC", "DEVI", "PHYS", "ACTI", "PROCEDURE", "TEST", "DEVICE"], PROCEDURE),
+    **dict.fromkeys(["PROC", "DEVI", "ACTI", "PROCEDURE", "TEST", "DEVICE"], PROCEDURE),
 }
 ANATOMY = "ANAT"  # a part of the body is neither absent nor a diagnosis: in "no abdominal pain", the pain is negated
 
