@@ -38,6 +38,10 @@ C9300013\tpain that is dull\tMINE\tPT\tT184
 C9300013\tache\tMINE\tSY\tT184
 C9300014\tfailure of the head\tMINE\tPT\tT047
 C9300014\tRHD\tMINE\tAB\tT047
+MINE:7\tend stage renal disease\tMINE\tPT\tT047
+C9300015\tkidneys that have failed\tMINE\tPT\tT047
+C9300015\tend stage renal disease\tMINE\tSY\tT047
+C9300015\tESRD\tMINE\tAB\tT047
 C9300005\tPALE\tMINE\tAB\tT047
 C9300005\tparaneoplastic limbic encephalitis\tMINE\tPT\tT047
 """
@@ -140,6 +144,7 @@ def test_a_word_that_a_concept_is_named_is_no_abbreviation(nlp: Language):
         ("Gas: pH 7.24 today", "pH", "C9300011"),  # the only concept that is written so
         ("an ache in the arm", "ache", "C9300013"),  # the lists say that it is no abbreviation, so the context has nothing to choose
         ("pain in the left arm", "arm", "C9300004"),  # in the lists also a rupture of membranes
+        ("ESRD on dialysis", "ESRD", "C9300015"),  # the lists mean "end stage renal disease": of two concepts with this name, the one with a CUI
         ("known RHD of the mitral valve", "RHD", ""),  # the lists mean "rheumatoid heart disease", which shares no word with the only concept
     ],
 )

@@ -7,7 +7,7 @@ from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional, Sequence, U
 import numpy as np
 
 from ..errors import fail
-from ..kb.concept import normalise, other_numbers
+from ..kb.concept import is_cui, normalise, other_numbers
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.writing import CAPITALS, MEASURED, fits, has_value, in_capitals, is_acronym, texts_of
 from .base import Candidates, Choice
@@ -169,14 +169,17 @@ def _in_their_case(known: Sequence[Option], probabilities: Any) -> Any:
 
 
 def _concept_of(meaning: Meaning, kb: KnowledgeBase) -> Optional[str]:
-    """Return the concept of a meaning: by its CUIs, or else by its name, preferring a concept whose canonical name it is; None if there is none."""
+    """Return the concept of a meaning: by its CUIs, or else by its name; None if there is none.
+
+    By name, a concept with a CUI comes first, then one whose canonical name it is.
+    """
     for cui in meaning.cuis:
         rows = kb.rows_of(cui)
         if rows:
             return kb.concept_id(rows[0])
     for row in kb.find([meaning.name]).values():
         concepts = [concept for concept, _ in kb.names_of_surface_form(row)]
-        best = min(concepts, key=lambda concept: (kb.entity(concept).canonical_name.lower() != meaning.name.lower(), concept))
+        best = min(concepts, key=lambda row: (not is_cui(kb.concept_id(row)), kb.entity(row).canonical_name.lower() != meaning.name.lower(), row))
         return kb.concept_id(best)
     return None
 
