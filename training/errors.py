@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from spacy_sapbert.errors import SapbertError
+from spacy_sapbert.errors import MissingFile, SapbertError
 
 
 class Errors:
@@ -123,6 +123,16 @@ class Errors:
     E592 = "None of the {rows:,} definitions of '{path}' is of a concept of '{kb}' (the first ids are {ids}). Give CUIs, or ids or codes of {known}."
     E593 = "'{kb}' gives no pair with a grounding text: {why}. Add sources or files of definitions, or raise the share of names (--names)."
     E594 = "'{path}' holds no grounding texts: {why}. Make them with `python -m training definitions`."
+
+
+def no_base(name: str, why: str) -> SapbertError:
+    """Return the error for a base that is neither a folder nor on the hub.
+
+    Args:
+        name: The base.
+        why: Why the hub does not give it.
+    """
+    return fail("E512", MissingFile, name=name, why=f"it is no folder, and the hub doesn't have it, or can't be reached ({why})")
 
 
 def fail(code: str, cls: type[SapbertError] = SapbertError, **values: Any) -> SapbertError:

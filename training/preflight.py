@@ -6,12 +6,11 @@ from pathlib import Path
 
 from spacy_sapbert.build.vectors import Workers
 from spacy_sapbert.encoders.transformer import local_name
-from spacy_sapbert.errors import MissingFile
 from spacy_sapbert.registry import check_engine
 
 from . import devices
 from .data.bases import why_not_from_hub
-from .errors import fail
+from .errors import no_base
 from .evaluation.calibrate import check_parts
 from .evaluation.catalogue import chosen_benchmarks, split_commas
 from .evaluation.end_to_end import check_benchmark
@@ -63,4 +62,4 @@ def check_base(name: str) -> None:
     if not name or Path(local_name(name)).is_dir():
         return
     if why := why_not_from_hub(name):
-        raise fail("E512", MissingFile, name=name, why=f"it is no folder, and the hub doesn't have it or can't be reached ({why})")
+        raise no_base(name, why)

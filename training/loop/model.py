@@ -17,7 +17,7 @@ from spacy_sapbert.encoders.transformer import NameEncoder, base_encoder, local_
 from spacy_sapbert.errors import MissingFile
 
 from ..data.bases import why_not_from_hub
-from ..errors import fail
+from ..errors import fail, no_base
 from ..registry import registry
 
 Adapter = Callable[[torch.nn.Module], Any]
@@ -39,7 +39,7 @@ def open_base(name: str, *, pooling: str = "auto", max_length: int = 25, dropout
     """
     base = local_name(name) or base_encoder()
     if not Path(base).exists() and (why := why_not_from_hub(base)):  # transformers would try for most of a minute, and print each try
-        raise fail("E512", MissingFile, name=base, why=f"the hub doesn't have it, or can't be reached ({why})")
+        raise no_base(base, why)
     try:
         with tempfile.TemporaryDirectory() as merged:
             if (Path(base) / "adapter_config.json").is_file() and not (Path(base) / "config.json").is_file():

@@ -131,7 +131,7 @@ def test_a_training_whose_base_is_on_a_hub_that_is_gone_says_so_at_once(tmp_path
         code = f"from training.loop.model import open_base; open_base('{NAME}')"
         done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, env={**os.environ, **settings}, capture_output=True, text=True, timeout=120)
     said = done.stderr.strip().splitlines()[-1]
-    assert f"[E512] Base encoder '{NAME}' can't be loaded: the hub doesn't have it, or can't be reached (ConnectionError" in said
+    assert f"[E512] Base encoder '{NAME}' can't be loaded: it is no folder, and the hub doesn't have it, or can't be reached (ConnectionError" in said
     assert said.endswith("or its folder (--paths.base FOLDER).")
     assert "Retrying" not in done.stderr  # the client would try 12 times, and take most of a minute
 
