@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sqlite3
 import tempfile
+import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
@@ -54,19 +55,23 @@ Find = Callable[[Collection[Code]], Mapping[Code, ConceptIds]]  # codes -> the c
 class ConceptTable:
     """The concept ids of all codes of the vocabularies in `VOCABULARIES`. Several threads and processes may use one database.
 
+    The database stays open, so that it can be read even after `open_table` has deleted it from the cache, because Athena's files have changed.
+
     Args:
         path: the database, see `open_table`.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self._database = sqlite3.connect(f"{path.absolute().as_uri()}?mode=ro&immutable=1", uri=True, check_same_thread=False)
+        self._lock = threading.Lock()
 
     def find(self, codes: Collection[Code]) -> dict[Code, ConceptIds]:
         """Return code -> its concept ids, for the codes that were found."""
         found: dict[Code, ConceptIds] = {}
-        with closing(sqlite3.connect(f"{self.path.absolute().as_uri()}?mode=ro&immutable=1", uri=True)) as database:
+        with self._lock:
             for code in sorted(codes):
-                row = database.execute("SELECT source, standard FROM code WHERE vocabulary = ? AND code = ?", code).fetchone()
+                row = self._database.execute("SELECT source, standard FROM code WHERE vocabulary = ? AND code = ?", code).fetchone()
                 if row is not None:
                     found[code] = ConceptIds(*row)
         return found
@@ -97,6 +102,8 @@ def fingerprint(folder: Path) -> str:
 def open_table(folder: Path) -> ConceptTable:
     """Open the concept ids of Athena's files. If they are not in the cache yet, they are read; a full download takes minutes.
 
+    What the cache has of the same folder, from before its files were changed, is deleted.
+
     Args:
         folder: folder with Athena's files.
 
@@ -105,7 +112,8 @@ def open_table(folder: Path) -> ConceptTable:
             written.
     """
     place = cache_folder() / DATABASE
-    path = place / f"{fingerprint(folder)}.sqlite"
+    of_folder = fingerprint_of([str(folder.absolute())])[:12]
+    path = place / f"{of_folder}-{fingerprint(folder)}.sqlite"
     if not path.is_file():
         check_cache(place)
         logger.info("Reading the concept ids of %s into the cache", folder)
@@ -117,6 +125,9 @@ def open_table(folder: Path) -> ConceptTable:
                 os.replace(scratch, path)
             finally:
                 Path(scratch).unlink(missing_ok=True)
+        for older in place.glob(f"{of_folder}-*.sqlite"):  # of the same folder, before its files were changed
+            if older != path:
+                older.unlink(missing_ok=True)
     return ConceptTable(path)
 
 
