@@ -29,7 +29,7 @@ from . import schemas
 from .about import about_linker
 from .batching import Batcher
 from .concepts import concept_of, search_concepts
-from .guard import REQUEST_ID, ClientGone, Guard, problem_of
+from .guard import PROBLEM, REQUEST_ID, ClientGone, Guard, problem_of
 from .linking import Linked, Linking, Lookup, Spans, Task, Text, as_key
 from .metrics import CONTENT_TYPE, Metrics
 from .review import add_review
@@ -360,8 +360,8 @@ def _add_state(app: FastAPI, service: Service) -> None:
 
 async def _problem(request: Request, error: Exception) -> Response:
     status, content, headers = problem_of(error)
-    if status >= 500 and isinstance(error, SapbertError):
-        logger.error("a request failed: %s", error.code)
+    if isinstance(error, SapbertError):
+        request.scope[PROBLEM] = error.code  # the line that the guard logs for the request holds it
     return JSONResponse(content, status, headers)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
+import logging
 import re
 import time
 import uuid
@@ -25,6 +26,7 @@ from .settings import ServiceSettings
 OPEN_PATHS = ("/health", "/ready")  # need no key, because programs that monitor the service have none
 PAGE_PATHS = ("/", "/review/page.js", "/review/page.css")  # need no key, because the page holds no notes; its script asks for the key
 REQUEST_ID = "x-request-id"
+PROBLEM = "spacy_sapbert.problem"  # key of a scope: the code of the error that the request is answered with
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
 _PORT = re.compile(r":\d+$")
 LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
@@ -109,6 +111,8 @@ class Guard:
         except ClientGone:
             status = CLIENT_GONE
         except Exception as error:  # it must not reach the server, whose log of an exception may quote a text
+            if isinstance(error, SapbertError):
+                scope[PROBLEM] = error.code
             if status_of(error) == 500:
                 logger.error("request %s failed: %s", request_id, describe(error))
             if not status:
@@ -118,7 +122,9 @@ class Guard:
             route = getattr(scope.get("route"), "path", "none")  # the template, never the path itself, which may hold text
             seconds = time.perf_counter() - started
             self.metrics.saw_request(route, method, status, seconds)
-            logger.info("%s %s %s %d, %d bytes, %.0f ms", request_id, method, route, status, body_bytes, 1000 * seconds)
+            said = f"{status} {scope[PROBLEM]}" if PROBLEM in scope else status
+            level = logging.ERROR if status == 500 else logging.INFO
+            logger.log(level, "%s %s %s %s, %d bytes, %.0f ms", request_id, method, route, said, body_bytes, 1000 * seconds)
 
     def _check_host(self, scope: Scope, headers: Headers) -> None:
         """Check the Host header of requests for the review of a local service. Another site may point its own name to this address (DNS rebinding).

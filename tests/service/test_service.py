@@ -560,6 +560,8 @@ def test_an_error_in_one_text_does_not_touch_the_others(client: TestClient, gate
     assert answer.headers["x-request-id"] == "request-17"
     assert "marzipan" not in message + caplog.text
     assert any("request-17 failed: RuntimeError" in record.getMessage() for record in caplog.records)
+    (line,) = [record for record in caplog.records if record.getMessage().startswith("request-17 POST /link 500")]
+    assert line.levelno == logging.ERROR
 
 
 # -- access -------------------------------------------------------------------------------------------------------------
@@ -638,6 +640,7 @@ def test_the_log_has_no_text(client: TestClient, caplog: pytest.LogCaptureFixtur
     assert len(ours) == 8
     assert all(word not in record.getMessage() for record in caplog.records if record.name != "httpx")  # without the log of the client
     assert sum("POST /link 200" in line for line in ours) == 1
+    assert [line.split(",")[0].split(" ", 1)[1] for line in ours[1:3]] == ["POST /link 422 E104", "POST /link 422 E071"]
 
 
 def test_a_client_that_hangs_up_is_not_waited_for(client: TestClient, gate: Gate) -> None:
