@@ -15,7 +15,8 @@ from ..kb.concept import is_cui
 from ..render.records import Row
 from .allergies import FOOD, Roles, roles_of
 from .base import LinkedNote, Origin, groups_of, has, identifier, linked, write_json_lines
-from .values import CONCENTRATION, DOSES, SYSTEM, Value, pressure_after, value_after
+from .doses import Dose, dose_of
+from .values import CONCENTRATION, DOSES, SYSTEM, Value, number_after, pressure_after, score_after, unit_of, value_after
 
 SYSTEMS = {  # vocabulary -> URI of the code system, in the order in which codings are written
     "UMLS": "http://www.nlm.nih.gov/research/umls",
@@ -34,6 +35,7 @@ LINKER_SYSTEM = "urn:spacy-sapbert:concept"  # system of a concept id that is no
 EXTENSION = "https://spacy-sapbert.github.io/spacy-sapbert/fhir/mention"
 TERMINOLOGY = "http://terminology.hl7.org/CodeSystem/"
 TESTS = frozenset(["T059", "T060", "T034", "T201"])  # laboratory and diagnostic procedures, results, clinical attributes
+MEASURED = frozenset(["T059", "T034", "T201"])  # those of them whose result is a number
 BLOOD_PRESSURE = frozenset(["C0005823", "C1271104", "C0005824"])
 SYSTOLIC, DIASTOLIC = ("8480-6", "Systolic blood pressure"), ("8462-4", "Diastolic blood pressure")  # LOINC
 LABS = "labs"  # kind of a section
@@ -44,15 +46,21 @@ Resource = dict[str, Any]
 
 
 def write(notes: Iterable[LinkedNote], origin: Origin, stream: TextIO) -> int:
-    """Write one Bundle of type collection.
+    """Write one Bundle of type collection, one entry after the other.
 
     Returns:
         Number of resources.
     """
-    made = bundle(notes, origin)
-    json.dump(made, stream, ensure_ascii=False, indent=1)
-    stream.write("\n")
-    return len(made["entry"])
+    head, _, tail = json.dumps(_bundle([0], origin), ensure_ascii=False, indent=1).rpartition("0")
+    stream.write(head)
+    count = 0
+    for note in notes:
+        for entry in _entries(note, origin):
+            text = json.dumps(entry, ensure_ascii=False, indent=1).replace("\n", "\n  ")  # JSON has no line feed inside a text
+            stream.write(f",\n  {text}" if count else text)
+            count += 1
+    stream.write(f"{tail}\n")
+    return count
 
 
 def write_lines(notes: Iterable[LinkedNote], origin: Origin, stream: TextIO) -> int:
@@ -70,15 +78,21 @@ def bundle(notes: Iterable[LinkedNote], origin: Origin) -> Resource:
     Mentions without a link, nested mentions, anatomy and denied tests are left out. Of mentions of the family, only disorders that are not denied are
     kept. A reaction is part of its allergy.
     """
-    entries: list[Resource] = []
-    for note in notes:
-        document = _document(note)
-        found = list(resources_of(note, document["id"]))
-        every = [document, *found]
-        if found:
-            every.append(_provenance(note, document, found, origin))
-        entries += [{"fullUrl": f"urn:uuid:{resource['id']}", "resource": resource} for resource in every]
+    return _bundle([entry for note in notes for entry in _entries(note, origin)], origin)
+
+
+def _bundle(entries: list[Any], origin: Origin) -> Resource:
     return {"resourceType": "Bundle", "type": "collection", "timestamp": _instant(origin), "entry": entries}
+
+
+def _entries(note: LinkedNote, origin: Origin) -> list[Resource]:
+    """Return the entries of a note: its DocumentReference, the resources of its mentions, their Provenance."""
+    document = _document(note)
+    found = list(resources_of(note, document["id"]))
+    every = [document, *found]
+    if found:
+        every.append(_provenance(note, document, found, origin))
+    return [{"fullUrl": f"urn:uuid:{resource['id']}", "resource": resource} for resource in every]
 
 
 def resources_of(note: LinkedNote, document_id: str) -> Iterator[Resource]:
@@ -107,12 +121,18 @@ def _resource(place: int, rows: list[Row], roles: Roles, note: LinkedNote, docum
     # "K 5.9 mmol/L" and "LABS: creatinine 1.2" are tests, not drugs that are taken; "Hb" is a test, though haemoglobin is also a drug
     listed = row.get("section") == LABS and _RESULT.match(note.text, row["end"]) is not None  # not "Started on furosemide 40 mg" below the results
     measured = listed or (value is not None and CONCENTRATION.fullmatch(value.code) is not None)
-    test = "PHYS" in groups or not TESTS.isdisjoint(row["types"])
+    test = _is_test(row)
     if "CHEM" in groups and not measured and (not test or row["label"] == "CHEM"):
-        return _medication(base, row, subject, source)
+        return _medication(base, row, subject, source, dose_of(note.text, row["start"], row["end"], _end_of_dose(note.text, rows[:place])))
     if test or ("CHEM" in groups and measured):
-        return None if has(row, "negated") else _observation(base, row, subject, source, _measured(row, note.text, value))
+        following = rows[place + 1] if place + 1 < len(rows) else None  # "CRP 214 bili 88": the value ends where the next test begins
+        text = note.text if following is None or not _is_test(following) else note.text[: following["start"]]
+        return None if has(row, "negated") else _observation(base, row, subject, source, _measured(row, text, value))
     return _procedure(base, row, subject) if "PROC" in groups else None
+
+
+def _is_test(row: Row) -> bool:
+    return "PHYS" in groups_of(row) or not TESTS.isdisjoint(row["types"])
 
 
 def _condition(base: Resource, row: Row, subject: Resource, source: Resource) -> Resource:
@@ -139,10 +159,35 @@ def _family(base: Resource, row: Row, subject: Resource) -> Resource:
     }
 
 
-def _medication(base: Resource, row: Row, subject: Resource, source: Resource) -> Resource:
+def _end_of_dose(text: str, rows: list[Row]) -> int:
+    """Return the end of the dose of the drug before, or of the mention before if it has no dose."""
+    if not rows:
+        return 0
+    dose = dose_of(text, rows[-1]["start"], rows[-1]["end"], rows[-1]["start"])
+    return int(rows[-1]["end"]) if dose is None else dose.end
+
+
+def _medication(base: Resource, row: Row, subject: Resource, source: Resource, dose: Dose | None) -> Resource:
     status = "not-taken" if has(row, "negated") else "intended" if has(row, "hypothetical") else "unknown"
     made = {"resourceType": "MedicationStatement", **base, "status": status, "medicationCodeableConcept": _code(row)}
-    return {**made, "subject": subject, "derivedFrom": [source]}
+    made = {**made, "subject": subject, "derivedFrom": [source]}
+    return made if dose is None else {**made, "dosage": [_dosage(dose)]}
+
+
+def _dosage(dose: Dose) -> Resource:
+    made: Resource = {"text": dose.text}
+    if dose.every is not None:
+        repeat = {"frequency": dose.every.frequency, "period": dose.every.period, "periodUnit": dose.every.unit}
+        made["timing"] = {"repeat": repeat if dose.every.longest is None else {**repeat, "periodMax": dose.every.longest}}
+    if dose.as_needed:
+        made["asNeededBoolean"] = True
+    if dose.route:
+        made["route"] = {"text": dose.route}
+    if dose.low is not None and dose.high is not None:
+        low, high = (_quantity(Value(number, dose.unit, dose.code)) for number in (dose.low, dose.high))
+        kind = "rate" if dose.rate else "dose"
+        made["doseAndRate"] = [{f"{kind}Quantity": low} if low == high else {f"{kind}Range": {"low": low, "high": high}}]
+    return made
 
 
 def _allergy(base: Resource, row: Row, subject: Resource, reactions: list[Row], *, intolerance: bool) -> Resource:
@@ -167,18 +212,26 @@ def _observation(base: Resource, row: Row, subject: Resource, source: Resource, 
 
 
 def _measured(row: Row, text: str, value: Value | None) -> Resource:
-    """Return the value of an Observation, or for a blood pressure its two components; empty if no number with a unit follows the mention."""
+    """Return the value of an Observation, or for a blood pressure its two components; empty if no value follows the mention."""
     if row["cui"] in BLOOD_PRESSURE and (pair := pressure_after(text, row["end"])) is not None:
         components = []
         for (code, display), each in zip((SYSTOLIC, DIASTOLIC), pair):
             coding = {"system": SYSTEMS["LNC"], "code": code, "display": display}
             components.append({"code": {"coding": [coding]}, "valueQuantity": _quantity(each)})
         return {"component": components}
+    if value is None and (unit := unit_of(row["mention"], row["name"])) is not None:
+        value = score_after(text, row["end"], unit)
+    if value is None and ("T060" not in row["types"] or not MEASURED.isdisjoint(row["types"])):  # after an examination, a number is rarely its result
+        value = number_after(text, row["end"])
     return {} if value is None else {"valueQuantity": _quantity(value)}
 
 
 def _quantity(value: Value) -> Resource:
-    made = {"value": value.number, "unit": value.unit, "system": SYSTEM, "code": value.code}
+    made: Resource = {"value": value.number}
+    if value.unit:
+        made["unit"] = value.unit
+    if value.code:
+        made |= {"system": SYSTEM, "code": value.code}
     return {**made, "comparator": value.sign} if value.sign else made
 
 

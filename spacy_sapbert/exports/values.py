@@ -1,4 +1,4 @@
-"""Read the value that follows a mention in a note: "K+ 5.6 mmol/L", "Hb: 98 g/L", "BP 120/80 mmHg". Only numbers with a known unit are values."""
+"""Read the value that follows a mention in a note: "K+ 5.6 mmol/L", "Hb: 98 g/L", "BP 120/80 mmHg", "INR 2.1", "GCS 15/15"."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import re
 from typing import NamedTuple
 
 SYSTEM = "http://unitsofmeasure.org"
-# unit as notes write it, in lower case and without spaces -> UCUM code
+# unit as notes write it; upper and lower case are the same -> UCUM code
 UNITS = {
     **{
         unit: unit
@@ -14,7 +14,7 @@ UNITS = {
     },
     **{
         unit: unit  # no "L": "potassium 3.2 L" is low
-        for unit in ("mmol/mol", "mg/mmol", "mg/g", "mL/min", "L/min", "fL", "pg", "kPa", "kg/m2", "kg", "cm", "mL", "%")
+        for unit in ("mmol/mol", "mg/mmol", "mg/g", "mL/min", "L/min", "fL", "pg", "kPa", "kg/m2", "kg", "g", "cm", "mL", "%")
     },
     **dict.fromkeys(("umol/L", "micromol/L", "mcmol/L"), "umol/L"),
     **dict.fromkeys(("mcg/L", "microg/L"), "ug/L"),
@@ -31,22 +31,29 @@ UNITS = {
     **dict.fromkeys(("K/uL", "K/mcL", "x10^3/uL", "10^3/uL", "10*3/uL", "k/mm3"), "10*3/uL"),
     **dict.fromkeys(("M/uL", "10^6/uL", "x10^6/uL"), "10*6/uL"),
     **dict.fromkeys(("mL/min/1.73m2", "mL/min/1.73m^2"), "mL/min/{1.73_m2}"),
-    **dict.fromkeys(("/min", "bpm", "beats/min", "breaths/min"), "/min"),
+    **dict.fromkeys(("/min", "bpm", "beats/min", "breaths/min", "per minute", "beats per minute", "breaths per minute"), "/min"),
     **dict.fromkeys(("mm/h", "mm/hr", "mm/hour"), "mm/h"),
     **dict.fromkeys(("mmHg",), "mm[Hg]"),
-    **dict.fromkeys(("°C", "degC", "ºC"), "Cel"),
-    **dict.fromkeys(("°F", "degF", "ºF"), "[degF]"),
+    **dict.fromkeys(("°C", "degC", "ºC", "degrees C", "degrees Celsius"), "Cel"),
+    **dict.fromkeys(("°F", "degF", "ºF", "degrees F", "degrees Fahrenheit"), "[degF]"),
     **dict.fromkeys(("kg/m^2",), "kg/m2"),
     **dict.fromkeys(("sec", "secs", "seconds"), "s"),
+    **dict.fromkeys(("lb", "lbs", "pounds"), "[lb_av]"),
+    **dict.fromkeys(("inches",), "[in_i]"),
+    **dict.fromkeys(("m2", "m^2"), "m2"),
 }
 # UCUM codes of what is measured in a sample. Solutions of drugs have ug/mL and mg/mL, too, so these are not among them
 CONCENTRATION = re.compile(r"(?!ug/mL$).+/(?:L|dL|mL|uL|mol)")
 PRESSURE = "mm[Hg]"
 DOSES = "mg|mcg|µg|g|ml|units?|puffs?|tabs?|tablets?"  # units of doses of drugs, for a pattern
 
-_KNOWN = {unit.lower(): code for unit, code in UNITS.items()}
+_KNOWN = {"".join(unit.lower().split()): code for unit, code in UNITS.items()}
 _LONGEST = sorted({re.escape(unit.lower()) for unit in UNITS}, key=len, reverse=True)
-_UNIT = r"(?P<unit>" + "|".join(_LONGEST).replace("mmhg", r"mm[ ]?hg").replace(r"min/1\.73m2", r"min/1\.73[ ]?m2") + r")(?![\w/^*])"
+_UNIT = (
+    r"(?P<unit>"
+    + "|".join(_LONGEST).replace("mmhg", r"mm[ ]?hg").replace(r"\ ", "[ ]?").replace(r"min/1\.73m2", r"min/1\.73[ ]?m2")
+    + r")(?![\w/^*])(?![ \t]*(?:-|–|to)[ \t]*\d)"
+)  # no range: "30% to 35%"
 _BETWEEN = (
     r"\+?[ \t]*(?:\([a-z0-9 ,]{1,15}\)[ \t]*)?(?:(?:levels?|counts?|value|today|now)[ \t]*)?(?:[:=]|(?:of|is|was|at|to|were)\b)?[ \t]*"
     r"(?:(?:about|approximately|approx\.?|around)[ \t]+|~[ \t]*)?"
@@ -54,6 +61,24 @@ _BETWEEN = (
 _NUMBER = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,7}(?:\.\d{1,6})?"
 _VALUE = re.compile(rf"{_BETWEEN}(?P<sign><=|>=|[<>≤≥])?[ \t]*(?P<number>{_NUMBER})[ \t]*{_UNIT}")
 _PAIR = re.compile(rf"{_BETWEEN}(?P<first>\d{{2,3}})[ \t]*/[ \t]*(?P<second>\d{{2,3}})[ \t]*{_UNIT}")
+# what may follow a number that has no unit. Another word could be a unit, or what is counted: "CT 2 weeks ago", "troponin 3 times"
+_END = (
+    r"(?=[ \t]*(?:$|[;)(\[\r\n]|,(?!\d)|[ \t][ \t]+(?=[a-z])|\.(?!\d)|[hl*](?![\w/])|"
+    r"(?:and|but|from|on|at|with|today|yesterday|now|this|in|after|before|otherwise|stable|high|low|elevated|normal|increased|decreased|irreg|irregular|regular)\b))"
+)
+_PLAIN = re.compile(rf"{_BETWEEN}(?P<sign><=|>=|[<>≤≥])?[ \t]*(?P<number>{_NUMBER}){_END}")
+_SCORE = re.compile(rf"{_BETWEEN}(?P<number>\d{{1,3}}(?:\.\d)?)(?:[ \t]*(?:/|out of|of)[ \t]*\d{{1,3}})?{_END}")
+_PLAIN_PAIR = re.compile(rf"{_BETWEEN}(?P<first>\d{{2,3}})[ \t]*/[ \t]*(?P<second>\d{{2,3}}){_END}")
+_YEAR = re.compile(r"(?:19|20)\d\d")
+# tests whose values have no unit, by a name in lower case -> UCUM code
+SCORE = "{score}"
+WITHOUT_UNIT = {
+    **dict.fromkeys(("inr", "international normalized ratio"), "{INR}"),
+    **dict.fromkeys(("ph", "blood ph", "arterial ph", "venous ph", "ph measurement"), "[pH]"),
+    **dict.fromkeys(
+        ("gcs", "glasgow coma scale", "nihss", "mmse", "mini-mental state examination", "moca", "apgar", "curb-65", "phq-9", "gad-7"), SCORE
+    ),
+}
 _SIGNS = {"≤": "<=", "≥": ">="}
 _FAR = 80  # characters after a mention that are read
 
@@ -63,8 +88,8 @@ class Value(NamedTuple):
 
     Attributes:
         number: the number.
-        unit: the unit as it is written.
-        code: its UCUM code.
+        unit: the unit as it is written; "" if the note has none.
+        code: its UCUM code; "" if the unit is not known.
         sign: "<", "<=", ">", ">=", or "" for an exact value.
     """
 
@@ -85,15 +110,54 @@ def value_after(text: str, end: int) -> Value | None:
     if found is None:
         return None
     unit = _written(text, end, found)
-    return Value(_number(found["number"]), unit, _code(unit), _SIGNS.get(found["sign"] or "", found["sign"] or ""))
+    return Value(_number(found["number"]), unit, _code(unit), _sign(found))
+
+
+def number_after(text: str, end: int) -> Value | None:
+    """Return the number without a unit that directly follows a test; None if there is none, it is a range, a ratio or a year, or a word follows it.
+
+    Args:
+        text: the note.
+        end: offset of the end of the mention.
+    """
+    found = _PLAIN.match(_after(text, end))
+    if found is None or _YEAR.fullmatch(found["number"]):
+        return None
+    return Value(_number(found["number"]), "", "", _sign(found))
+
+
+def unit_of(*names: str) -> str | None:
+    """Return the UCUM code of values of a test that have no unit, by its names; None if the values have a unit, or this is not known."""
+    for name in map(str.lower, names):
+        if name in WITHOUT_UNIT or name.endswith((" score", " scale")):
+            return WITHOUT_UNIT.get(name, SCORE)
+    return None
+
+
+def score_after(text: str, end: int, code: str) -> Value | None:
+    """Return the number that directly follows a test whose values have no unit, as in "GCS 15", "GCS 15/15" and "INR 2.1".
+
+    Args:
+        text: the note.
+        end: offset of the end of the mention.
+        code: UCUM code of the value, see `unit_of`.
+    """
+    if code == SCORE and (found := _SCORE.match(_after(text, end))) is not None:
+        return Value(_number(found["number"]), "", code)
+    plain = number_after(text, end)
+    return None if plain is None else plain._replace(code=code)
 
 
 def pressure_after(text: str, end: int) -> tuple[Value, Value] | None:
-    """Return systolic and diastolic pressure if they directly follow a mention, as in "BP 120/80 mmHg"; otherwise None."""
-    found = _PAIR.match(_after(text, end))
-    if found is None or _code(unit := _written(text, end, found)) != PRESSURE:
+    """Return systolic and diastolic pressure if they directly follow a mention, as in "BP 120/80 mmHg" and "BP 120/80"; otherwise None."""
+    if (found := _PAIR.match(_after(text, end))) is not None:
+        unit = _written(text, end, found)
+        code = _code(unit)
+    else:
+        found, unit, code = _PLAIN_PAIR.match(_after(text, end)), "", ""
+    if found is None or (unit and code != PRESSURE) or (not unit and int(found["first"]) <= int(found["second"])):
         return None
-    return Value(int(found["first"]), unit, PRESSURE), Value(int(found["second"]), unit, PRESSURE)
+    return Value(int(found["first"]), unit, code), Value(int(found["second"]), unit, code)
 
 
 def _after(text: str, end: int) -> str:
@@ -108,6 +172,10 @@ def _written(text: str, end: int, found: re.Match[str]) -> str:
 
 def _code(unit: str) -> str:
     return _KNOWN["".join(unit.replace("µ", "u").replace("μ", "u").lower().split())]
+
+
+def _sign(found: re.Match[str]) -> str:
+    return _SIGNS.get(found["sign"] or "", found["sign"] or "")
 
 
 def _number(text: str) -> int | float:

@@ -22,7 +22,7 @@ from spacy_sapbert.build import default_linkers
 from spacy_sapbert.cli import app
 from spacy_sapbert.context.sections import find_sections, section_at
 from spacy_sapbert.errors import SapbertError
-from spacy_sapbert.exports import athena, bioc, brat, comprehend, fhir, omop, phenopackets, values
+from spacy_sapbert.exports import athena, bioc, brat, comprehend, doses, fhir, omop, phenopackets, values
 from spacy_sapbert.exports.base import LinkedNote, Origin
 from training.corpora.brat import read_brat
 
@@ -156,8 +156,16 @@ MORE = {  # concepts of allergies and laboratory values
     "C0032821": ("Potassium", ["T121", "T196"], {"RXNORM": ["8588"]}),
     "C0019046": ("Hemoglobin", ["T059", "T116", "T121"], {}),
     "C0005823": ("blood pressure", ["T201"], {}),
+    "C0017594": ("Glasgow coma scale", ["T060"], {}),
+    "C0525032": ("INR", ["T059"], {}),
+    "C0018810": ("heart rate", ["T201"], {}),
+    "C0202404": ("pH measurement", ["T059"], {}),
+    "C0040405": ("CT scan", ["T060"], {}),
+    "SAPBERT:pain": ("visual analog scale", ["T060"], {}),
+    "C0025598": ("Metformin", ["T109", "T121"], {"RXNORM": ["6809"]}),
+    "C0001927": ("Albuterol", ["T109", "T121"], {"RXNORM": ["435"]}),
 }
-C, P, D, A, R, N, K, H, B = MORE
+C, P, D, A, R, N, K, H, B, GCS, INR, HR, PH, CT, PAIN, METFORMIN, ALBUTEROL = MORE
 
 
 def found_in(text: str, *mentions: tuple[str, str, str]) -> list[Any]:
@@ -281,12 +289,12 @@ def test_fhir_values_by_hand() -> None:
     found = found_in(text, *mentions)
     assert [each.get_resource_type() for each in found] == [OBSERVATION, MEDICATION, *[OBSERVATION] * 5]
     quantities = [each.valueQuantity and (float(each.valueQuantity.value), each.valueQuantity.code) for each in found if each is not found[1]]
-    assert quantities == [(5.9, "mmol/L"), (98.0, "g/L"), None, None, (70.0, "mm[Hg]"), None]
+    assert quantities == [(5.9, "mmol/L"), (98.0, "g/L"), None, None, (70.0, "mm[Hg]"), (4.1, None)]
     parts = [(part.code.coding[0].code, int(part.valueQuantity.value), part.valueQuantity.unit) for part in found[4].component]
     assert parts == [("8480-6", 120, "mmHg"), ("8462-4", 80, "mmHg")]
     below = found_in("LABS:\nK 4.1 L\n\nStarted on K 40 mg daily. Given K. Drip: K 10 mcg/mL", *[("K", K, "CHEM")] * 4)
     assert [each.get_resource_type() for each in below] == [OBSERVATION, *[MEDICATION] * 3]
-    assert below[0].valueQuantity is None
+    assert (float(below[0].valueQuantity.value), below[0].valueQuantity.unit, below[0].valueQuantity.system) == (4.1, None, None)
     (low,) = found_in("Hb < 70 g/L", ("Hb", H, "PROC"))
     assert (low.valueQuantity.comparator, low.valueQuantity.system) == ("<", "http://unitsofmeasure.org")
 
@@ -305,7 +313,12 @@ def test_fhir_values_by_hand() -> None:
         (" 128/min irregular", (128, "/min", "/min", "")),
         (" 38.5 °C", (38.5, "°C", "Cel", "")),
         (" 65 mm Hg", (65, "mm Hg", "mm[Hg]", "")),
+        (" 99.4 degrees F.", (99.4, "degrees F", "[degF]", "")),
+        (" 34 per minute", (34, "per minute", "/min", "")),
+        (" 132 lbs.", (132, "lbs", "[lb_av]", "")),
+        (" 2,310 g (small)", (2310, "g", "g", "")),
         (" 5.9", None),  # no unit
+        (" 30% to 35%", None),  # a range
         (" 3.2 L", None),  # low, not litres
         (" 3.5-5.0 mmol/L", None),  # a range
         (" 120/80 mmHg", None),  # two numbers
@@ -318,6 +331,150 @@ def test_fhir_values_by_hand() -> None:
 )
 def test_values_that_follow_a_mention(after: str, wanted: tuple[Any, ...] | None) -> None:
     assert values.value_after(f"Test{after}", 4) == wanted
+
+
+@pytest.mark.parametrize(
+    ("after", "wanted"),
+    [
+        (" 2.1", (2.1, "")),
+        (": 9.8 from 10.2", (9.8, "")),
+        (" was 12,200 with", (12200, "")),
+        (" <0.01, ", (0.01, "<")),
+        (" 110  BP 120/80", (110, "")),
+        (" 3.2 L", (3.2, "")),  # low
+        (" 92 increased", (92, "")),
+        (" 3 weeks ago", None),  # not the result
+        (" 2-3", None),
+        (" 8/9", None),
+        (" 2,310 g", None),  # the number is not 2
+        (" in 2019", None),
+        (" 2019, ", None),
+        (" 4+", None),
+        (" 98.6F", None),
+        ("\n5", None),
+    ],
+)
+def test_numbers_without_a_unit(after: str, wanted: tuple[float, str] | None) -> None:
+    found = values.number_after(f"Test{after}", 4)
+    assert (found and (found.number, found.sign)) == wanted
+    assert found is None or (found.unit, found.code) == ("", "")
+
+
+def test_fhir_values_without_a_unit_by_hand() -> None:
+    text = "GCS 14/15, INR 2.1, BP 92/54  Hb 9.8 HR 110 pH 7.24. BP 8/9, CT 3, HR 88\nBP 80/120, GCS 3 times, pain score 7 out of 10"
+    mentions = [("GCS", GCS, "PROC"), ("INR", INR, "PROC"), ("BP", B, "PHYS"), ("Hb", H, "PROC"), ("HR", HR, "PHYS"), ("pH", PH, "PROC")]
+    mentions += [("BP", B, "PHYS"), ("CT", CT, "PROC"), ("HR", HR, "PHYS"), ("BP", B, "PHYS"), ("GCS", GCS, "PROC"), ("pain score", PAIN, "PROC")]
+    found = found_in(text, *mentions)
+    said = [each.valueQuantity and (float(each.valueQuantity.value), each.valueQuantity.unit, each.valueQuantity.code) for each in found]
+    assert said == [
+        *((14.0, None, "{score}"), (2.1, None, "{INR}"), None, (9.8, None, None), (110.0, None, None), (7.24, None, "[pH]")),
+        *(None, None, (88.0, None, None), None, None, (7.0, None, "{score}")),  # of an examination, only a score is a value
+    ]
+    assert [(int(part.valueQuantity.value), part.valueQuantity.code) for part in found[2].component] == [(92, None), (54, None)]
+    assert [each.component for each in (found[6], found[9])] == [None, None]  # neither is systolic above diastolic
+    assert found[0].valueQuantity.system == "http://unitsofmeasure.org"
+    assert found[4].valueQuantity.system is None
+
+
+PER_DAY, WEEKLY = (1, 1, "d", None), (1, 1, "wk", None)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [  # the drug is "DRUG"; text of the dose, amount, unit, code, how often, as needed, route
+        ("DRUG 1 g bid", ("1 g bid", (1, 1), "g", "g", (2, 1, "d", None), False, "")),
+        ("DRUG 250 mg bd rising to 1 g", ("250 mg bd", (250, 250), "mg", "mg", (2, 1, "d", None), False, "")),
+        ("DRUG ER 500mg PO daily, for HTN", ("500mg PO daily", (500, 500), "mg", "mg", PER_DAY, False, "PO")),
+        ("DRUG HFA 2 puffs q4-6h prn wheezing", ("2 puffs q4-6h prn", (2, 2), "puffs", "", (1, 4, "h", 6), True, "")),
+        ("DRUG (Lasix), 40 mg IV once.", ("40 mg IV once", (40, 40), "mg", "mg", None, False, "IV")),
+        ("DRUG: 10 units subcut at bedtime", ("10 units subcut at bedtime", (10, 10), "units", "", PER_DAY, False, "subcut")),
+        ("DRUG 50 mg q.6 h.,5. Next", ("50 mg q.6 h.", (50, 50), "mg", "mg", (1, 6, "h", None), False, "")),
+        ("DRUG 40 mg SC every 2 weeks - HOLD", ("40 mg SC every 2 weeks", (40, 40), "mg", "mg", (1, 2, "wk", None), False, "SC")),
+        ("DRUG 70 mg weekly    12. Next", ("70 mg weekly", (70, 70), "mg", "mg", WEEKLY, False, "")),
+        ("DRUG 400 mg three times a day", ("400 mg three times a day", (400, 400), "mg", "mg", (3, 1, "d", None), False, "")),
+        ("DRUG 17 g once a week", ("17 g once a week", (17, 17), "g", "g", WEEKLY, False, "")),
+        ("DRUG 5 mg every other day", ("5 mg every other day", (5, 5), "mg", "mg", (1, 2, "d", None), False, "")),
+        ("DRUG 25 µg daily for 7 days", ("25 µg daily for 7 days", (25, 25), "µg", "ug", PER_DAY, False, "")),
+        ("DRUG 5-10 mg q4h", ("5-10 mg q4h", (5, 10), "mg", "mg", (1, 4, "h", None), False, "")),
+        (
+            "DRUG 50 mg tablet, take 2 tablets twice daily",
+            ("50 mg tablet, take 2 tablets twice daily", (2, 2), "tablets", "", (2, 1, "d", None), False, ""),
+        ),
+        ("DRUG 50 mg tablets daily", ("50 mg tablets daily", None, "mg", "mg", PER_DAY, False, "")),
+        ("DRUG 5 bid, next", ("5 bid", None, "", "", (2, 1, "d", None), False, "")),
+        ("DRUG 0.12 mcg/kg/min", ("0.12 mcg/kg/min", (0.12, 0.12), "mcg/kg/min", "ug/kg/min", None, False, "")),
+        ("DRUG 6 u/h", ("6 u/h", (6, 6), "u/h", "", None, False, "")),
+        ("given 100 mg of DRUG, 3 mg of other", ("100 mg", (100, 100), "mg", "mg", None, False, "")),
+        ("after 1,000 mL DRUG IV", ("1,000 mL DRUG IV", (1000, 1000), "mL", "mL", None, False, "IV")),
+        ("DRUG 1 L stat, IV antibiotics", ("1 L stat", (1, 1), "L", "L", None, False, "")),
+        ("DRUG 81", None),  # no unit and no frequency
+        ("DRUG 5/325 mg", None),
+        ("DRUG since 2019", None),
+        ("DRUG and other 5 mg", None),
+        ("other 5 mg, DRUG", None),
+        ("DRUG\n20 mg", None),
+        ("DRUG 20 mg/dL", None),
+        ("DRUG", None),
+    ],
+)
+def test_doses_by_hand(text: str, wanted: tuple[Any, ...] | None) -> None:
+    start = text.index("DRUG")
+    found = doses.dose_of(text, start, start + 4)
+    if found is None:
+        assert wanted is None
+        return
+    amount = None if found.low is None else (found.low, found.high)
+    assert (found.text, amount, found.unit, found.code, found.every and tuple(found.every), found.as_needed, found.route) == wanted
+    assert text[found.start : found.end] == found.text
+    assert found.rate == ("/" in found.unit)
+
+
+@given(st.text(alphabet=st.one_of(st.sampled_from("0123456789.,/-q hmgbid"), st.characters()), max_size=40), st.integers(0, 40))
+@settings(max_examples=300, deadline=None)
+def test_doses_of_any_text(text: str, at: int) -> None:
+    at = min(at, len(text))
+    found = doses.dose_of(text, at, at)
+    assert found is None or (found.text == text[found.start : found.end] and any(char.isdecimal() for char in found.text))
+
+
+def test_fhir_dosage_by_hand() -> None:
+    drugs = [
+        ("metformin", METFORMIN, "CHEM"),
+        ("albuterol", ALBUTEROL, "CHEM"),
+        ("aspirin", "C0004057", "CHEM"),
+        ("metformin", METFORMIN, "CHEM"),
+        ("albuterol", ALBUTEROL, "CHEM"),
+    ]
+    text = "metformin 1 g PO bid; albuterol 2-4 puffs q4-6h prn. 81 mg aspirin metformin 6 mg/hr. No albuterol"
+    first, second, third, fourth, last = (each.dosage for each in found_in(text, *drugs))
+    assert (first[0].text, first[0].route.text, first[0].asNeededBoolean) == ("1 g PO bid", "PO", None)
+    assert (first[0].timing.repeat.frequency, first[0].timing.repeat.period, first[0].timing.repeat.periodUnit) == (2, 1, "d")
+    quantity = first[0].doseAndRate[0].doseQuantity
+    assert (quantity.value, quantity.unit, quantity.code, quantity.system) == (1, "g", "g", "http://unitsofmeasure.org")
+    assert (second[0].asNeededBoolean, second[0].timing.repeat.periodMax) == (True, 6)
+    low, high = second[0].doseAndRate[0].doseRange.low, second[0].doseAndRate[0].doseRange.high
+    assert [(each.value, each.unit, each.code) for each in (low, high)] == [(2, "puffs", None), (4, "puffs", None)]
+    assert third[0].doseAndRate[0].doseQuantity.value == 81
+    assert fourth[0].doseAndRate[0].rateQuantity.code == "mg/h"
+    assert fourth[0].timing is None
+    assert last is None
+
+
+def test_a_dose_belongs_to_one_drug() -> None:
+    first, second = found_in("metformin 500 mg aspirin daily", ("metformin", METFORMIN, "CHEM"), ("aspirin", "C0004057", "CHEM"))
+    assert first.dosage[0].text == "500 mg"
+    assert second.dosage is None
+
+
+@pytest.mark.parametrize("piece", ["1 ", "1,000", "mg ", "q4h ", "(x) er ", ", take 1 tab "])
+def test_doses_and_values_of_a_long_text_take_little_time(piece: str) -> None:
+    text = "DRUG" + piece * 100_000
+    begun = time.process_time()
+    doses.dose_of(text, 0, 4)
+    doses.dose_of(text, len(text) - 1, len(text))
+    values.value_after(text, 4)
+    values.number_after(text, 4)
+    assert time.process_time() - begun < 0.5
 
 
 @given(st.text(alphabet=st.one_of(st.sampled_from("0123456789.,/<>= %µgLmol"), st.characters()), max_size=40))
@@ -473,7 +630,10 @@ def test_athenas_files_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with open(folder / athena.CONCEPT, "a", encoding="utf-8") as file:
         file.write("9\tnew\tCondition\tSNOMED\tDisorder\tS\t99\t20020131\t20991231\t\n")
     assert athena.open_table(folder).find([("SNOMEDCT_US", "99")]) == {("SNOMEDCT_US", "99"): (9, 9)}  # a changed file is read again
-    assert [path.suffix for path in (tmp_path / "cache" / "athena").iterdir()] == [".sqlite"] * 2
+    assert first.find([("SNOMEDCT_US", "14")]) == {("SNOMEDCT_US", "14"): (4, 0)}  # a run that began before can still read its own database
+    other = athena.open_table(lay_out(tmp_path / "others")).path
+    assert len(list(other.parent.iterdir())) == 2  # that of the changed files has replaced the first one; that of another folder is kept
+    assert {first.path, other} & set(other.parent.iterdir()) == {other}
 
 
 def test_athenas_files_that_are_damaged(athena_folder: Path) -> None:
