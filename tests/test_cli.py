@@ -18,7 +18,7 @@ from tiny_encoders import make_bert, with_code
 from typer.testing import CliRunner
 
 from spacy_sapbert.build import default_linkers
-from spacy_sapbert.cli import app, read_notes
+from spacy_sapbert.cli import app, linking, read_notes
 from spacy_sapbert.corpus.pipeline import make_pipeline
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
@@ -281,9 +281,9 @@ def test_wrong_inputs(tmp_path: Path):
 @pytest.mark.parametrize(
     ("content", "line", "why"),
     [
-        ('{"text": "a"}\n{"text": "b"\n', 2, "not JSON"),
+        ('\n{"text": "b"\n', 2, "not JSON"),
         ('\n\n{"id": 1}\n', 3, "no field 'text'"),
-        ('{"text": "a\u2028b"}\n["text"]\n', 2, "no field 'text'"),
+        ('["text\u2028"]\n', 1, "no field 'text'"),
         ('{"text": 5}', 1, "no field 'text'"),
         ("text\n", 1, "not JSON"),
     ],
@@ -294,6 +294,101 @@ def test_wrong_jsonl(tmp_path: Path, content: str, line: int, why: str):
     message = refused("link", path)
     assert message.startswith(f"[E403] '{path}', line {line}: ")
     assert why in message
+
+
+def test_lines_and_files_that_cannot_be_read_do_not_lose_the_others(tmp_path: Path):
+    path = tmp_path / "notes.jsonl"
+    path.write_text('{"text": "fever\u2028"}\n["text"]\n{"text": "b"\n{"text": "cough"}\n', encoding="utf-8")
+    folder = tmp_path / "ward"
+    folder.mkdir()
+    (folder / "a.txt").write_bytes(b"caf\xe9")
+    (folder / "b.txt").write_text("tremor")
+    said = run("link", path, folder, "--format", "jsonl", code=1)
+    assert [(r["note"], r["mention"]) for r in records(said.stdout)] == [("notes:1", "fever"), ("notes:4", "cough"), ("b", "tremor")]
+    (line,) = said.stderr.strip().splitlines()
+    assert line.startswith("[E054] 3 of 6 notes could not be linked (the others were); the first that failed is 'notes:2': ")
+    assert f"[E403] '{path}', line 2: it has no field 'text' that holds text." in line
+    out = tmp_path / "out.csv"
+    assert refused("link", folder / "a.txt", "--format", "csv", "--out", out).startswith("[E404]")
+    assert not out.exists()
+
+
+def test_all_inputs_are_checked_before_the_first_note_is_linked(tmp_path: Path):
+    (tmp_path / "a.txt").write_text("fever")
+    assert refused("link", tmp_path / "a.txt", tmp_path / "none.txt").startswith("[E401]")
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv", "table", "html", "fhir", "omop", "phenopackets", "bioc", "comprehend", "brat"])
+def test_notes_are_written_while_others_are_read(tmp_path: Path, form: str, monkeypatch: pytest.MonkeyPatch):
+    """With batches of two notes, the output is that of one batch, and at most one page or batch of Docs is alive."""
+    import gc
+    import re
+
+    from spacy.tokens import Doc
+
+    corpus = tmp_path / "notes.jsonl"
+    texts = ["fever", "cough", "tremor", NOTE, "nausea", "no fever", "cold"]
+    corpus.write_text("".join(json.dumps({"id": f"n{i}", "text": text}) + "\n" for i, text in enumerate(texts)))
+    asked = ["link", corpus, "--format", form, "--notes-per-page", 2, "--out"]
+
+    def written(folder: Path) -> Dict[str, str]:
+        found = {path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8") for path in folder.rglob("*") if path.is_file()}
+        return {name: re.sub(r"20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d|, \"cached\": \w+", "", text) for name, text in found.items()}  # time of the run
+
+    run(*asked, tmp_path / "one" / "x.out")
+    most, batches = 0, linking.NotesRun._batches
+
+    def counted(self: linking.NotesRun, takes: Any) -> Iterator[Any]:
+        nonlocal most
+        for batch in batches(self, takes):
+            gc.collect()
+            most = max(most, sum(type(each) is Doc and each.text in texts for each in gc.get_objects()))
+            yield batch
+
+    monkeypatch.setattr(linking.NotesRun, "_batches", counted)
+    monkeypatch.setattr(linking, "MAX_NOTES", 2)
+    run(*asked, tmp_path / "two" / "x.out")
+    assert written(tmp_path / "two") == written(tmp_path / "one")
+    assert len(written(tmp_path / "one")) == {"html": 4, "brat": 15}.get(form, 1)
+    assert 2 <= most <= 5
+
+
+def test_pages_of_an_earlier_run_are_removed_and_other_files_are_kept(tmp_path: Path):
+    corpus, out = tmp_path / "notes.jsonl", tmp_path / "out" / "links.html"
+
+    def link(count: int) -> None:
+        corpus.write_text("".join(json.dumps({"id": f"n{i}", "text": "fever"}) + "\n" for i in range(count)))
+        run("link", corpus, "--format", "html", "--out", out, "--notes-per-page", 2)
+
+    link(8)
+    mine = ["links-5.html", "links-02.html", "links-3.htm", "other-3.html", "links-3b.html"]
+    for name in mine:
+        (out.parent / name).write_text("<title>Linked notes, page 5 of 9</title>")  # not a page of this tool: it has no policy
+    link(3)
+    assert sorted(path.name for path in out.parent.iterdir()) == sorted(["links.html", "links-2.html", *mine])
+    assert "page 2 of 2" in (out.parent / "links-2.html").read_text(encoding="utf-8")
+    link(1)
+    assert sorted(path.name for path in out.parent.iterdir()) == sorted(["links.html", *mine])
+
+
+def test_an_error_while_notes_are_written_keeps_the_file_of_an_earlier_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    from spacy_sapbert import render
+
+    out = tmp_path / "out" / "links.jsonl"
+    run("link", "fever", "--format", "jsonl", "--out", out)
+    before = out.read_bytes()
+
+    def full(*args: Any) -> int:
+        args[1].write("half")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(render, "to_jsonl", full)
+    assert (
+        refused("link", "cough", "--format", "jsonl", "--out", out)
+        == f"[E009] '{out}' can't be written (No space left on device). Give another file."
+    )
+    assert [path.name for path in out.parent.iterdir()] == ["links.jsonl"]
+    assert out.read_bytes() == before
 
 
 def test_wrong_settings(tmp_path: Path):
@@ -346,9 +441,9 @@ def test_lookup_shows_the_concepts_of_ids_and_codes(tiny_linker: Path) -> None:
 
 
 def test_lookup_of_a_code_that_no_concept_has_says_so(tiny_linker: Path) -> None:
-    done = run("lookup", "FOO:123", "C9999999", "fever", "--linker-name", tiny_linker, "--k", "1")
+    done = run("lookup", "FOO:123", "C9999999", "fever", "cold:120", "--linker-name", tiny_linker, "--k", "1")
     said = [line for line in done.stderr.splitlines() if "looks like an id" in line]
-    assert len(said) == 2
+    assert len(said) == 2  # "cold" is a name and no vocabulary, so "cold:120" is a mention with a value
     assert said[0].startswith("'FOO:123' looks like an id, but the knowledge base has no code of FOO. It has codes of ")
     assert said[1] == "'C9999999' looks like an id, but no concept has the code 'C9999999' of UMLS. It is looked up as a mention."
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from ..corpus import notes
-from ..errors import MissingFile, fail
+from ..errors import MissingFile, SapbertError, fail
+from ..files import valid_text
 
 # an input with one of these endings is taken for a file, even if the file does not exist
 FILE_ENDINGS = (
@@ -35,6 +38,32 @@ FILE_ENDINGS = (
 PATH_BEGINNINGS = ("/", "./", "../", "~/")
 
 
+class Read(NamedTuple):
+    """A note that was read, or the reason why it cannot be read.
+
+    Attributes:
+        note_id: its id.
+        text: its text; "" if it cannot be read.
+        error: the error; None if it can be read.
+    """
+
+    note_id: str
+    text: str
+    error: Exception | None = None
+
+
+class Inputs(NamedTuple):
+    """Notes to read.
+
+    Attributes:
+        total: number of notes.
+        notes: the notes, which are read one after the other.
+    """
+
+    total: int
+    notes: Iterator[Read]
+
+
 def read_notes(inputs: list[str], text_field: str = "text", id_field: str | None = None) -> Iterator[tuple[str, str]]:
     """Yield (text, id) of every note.
 
@@ -48,25 +77,60 @@ def read_notes(inputs: list[str], text_field: str = "text", id_field: str | None
             UTF-8; E408, a file has no such field.
     """
     for given in inputs:
-        path = Path(given)
-        what = _what_is(given)
-        if given == "-":
-            yield notes.decode(sys.stdin.buffer.read(), "standard input"), "stdin"
-        elif what == "folder":
-            files = notes.find_files(path, notes.TEXTS)
-            if not files:
-                raise fail("E402", path=path, expected="a folder of notes", why=f"it holds no {', '.join(notes.TEXTS)} file.")
-            for file, note_id in zip(files, notes.names_of(files, path)):
-                yield notes.read_text(file), note_id
-        elif what == "file":
-            for note in notes.read_file(path, text_field, id_field):
-                if note.text is None:
-                    raise fail("E403", path=path, line=note.place.rpartition(" ")[2], why=note.error)
-                yield note.text, note.note_id
-        elif what == "missing":
-            raise fail("E401", MissingFile, path=path)
-        else:
-            yield given, "text"
+        for read in _open_one(given, text_field, id_field).notes:
+            if read.error is not None:
+                raise read.error
+            yield read.text, read.note_id
+
+
+def open_inputs(inputs: list[str], text_field: str = "text", id_field: str | None = None) -> Inputs:
+    """Return the notes of some inputs. A note that cannot be read has an error, and the following ones are read.
+
+    Args:
+        inputs: see `read_notes`.
+        text_field: see `read_notes`.
+        id_field: see `read_notes`.
+
+    Raises:
+        SapbertError: E401, a file is missing; E402, a folder has no notes, or a file is damaged; E408, a file has no such field.
+    """
+    opened = [_open_one(given, text_field, id_field) for given in inputs]
+    return Inputs(sum(each.total for each in opened), (read for each in opened for read in each.notes))
+
+
+def _open_one(given: str, text_field: str, id_field: str | None) -> Inputs:
+    path = Path(given)
+    what = _what_is(given)
+    if given == "-":
+        return Inputs(1, _texts([("stdin", lambda: notes.decode(sys.stdin.buffer.read(), "standard input"))]))
+    if what == "folder":
+        files = notes.find_files(path, notes.TEXTS)
+        if not files:
+            raise fail("E402", path=path, expected="a folder of notes", why=f"it holds no {', '.join(notes.TEXTS)} file.")
+        names = notes.names_of(files, path)
+        return Inputs(len(files), _texts((name, partial(notes.read_text, file)) for file, name in zip(files, names)))
+    if what == "file":
+        if notes.kind_of(path) in (None, "texts"):  # a file with an unknown ending is read as one text
+            return Inputs(1, _texts([(valid_text(notes.without_ending(path).name), partial(notes.read_text, path))]))
+        count, found = notes.open_file(path, text_field, id_field)
+        return Inputs(count, (_read(note, path) for note in found))
+    if what == "missing":
+        raise fail("E401", MissingFile, path=path)
+    return Inputs(1, iter([Read("text", given)]))
+
+
+def _texts(named: Iterable[tuple[str, Callable[[], str]]]) -> Iterator[Read]:
+    for name, read in named:
+        try:
+            yield Read(name, read())
+        except (SapbertError, OSError) as error:
+            yield Read(name, "", error)
+
+
+def _read(note: notes.Note, path: Path) -> Read:
+    if note.text is None:
+        return Read(note.note_id, "", fail("E403", path=path, line=note.place.rpartition(" ")[2], why=note.error))
+    return Read(note.note_id, note.text)
 
 
 def _what_is(given: str) -> str:

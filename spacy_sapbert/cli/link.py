@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,8 @@ from .app import (
     progress,
     split_list,
 )
-from .inputs import read_notes
+from .inputs import open_inputs, read_notes
+from .linking import NotesRun
 from .outputs import EXPORTS, Format, check_format, check_out, export_docs, write_docs
 
 
@@ -63,29 +65,27 @@ def link(
 ) -> None:
     """Find and link the mentions in notes. If a note fails, the other notes are still written, and the exit code is 1."""
     from ..corpus.annotator import AnnotationSettings, check_extensions
-    from ..corpus.isolated import Isolated
 
     check_format(format, out, athena, sentences=sentences)
     if out is not None and format is not Format.brat:
         check_out(out)
-    texts = list(read_notes(inputs, text_field, id_field))
+    notes = open_inputs(inputs, text_field, id_field)
     kept = split_list(types), split_list(vocabularies)
     settings = AnnotationSettings(linker_name, pipeline, threshold, *kept, encoder=encoder, target_precision=target_precision)
     run_code(code)
     nlp = make_pipeline(settings.config(), pipeline, abbreviations, alone=True)
     check_extensions(split_list(extensions))
-    found: dict[int, Any] = {}
-    reasons = Isolated(nlp).run([text for text, _ in texts], found.__setitem__, lambda docs: progress(docs, len(texts)))
-    docs = [(found[i], texts[i][1]) for i in sorted(found)]
+    run = NotesRun(nlp, notes)
+    docs = run.docs()
     linker: Any = nlp.get_pipe("sapbert_linker")
-    if docs or not reasons:
+    first = list(islice(docs, 1))  # if all notes fail, nothing is written
+    if first:
+        every = chain(first, docs)
         if format in EXPORTS:
-            export_docs(docs, linker, format, out, athena)
+            export_docs(every, linker, format, out, athena)
         else:
-            write_docs(docs, linker.kb, format, out, split_list(extensions), raw=raw, sentences=sentences, notes_per_page=notes_per_page)
-    if reasons:
-        first = min(reasons)
-        raise fail("E054", count=len(reasons), total=len(texts), note=texts[first][1], why=reasons[first])
+            write_docs(every, linker.kb, format, out, split_list(extensions), raw=raw, sentences=sentences, notes_per_page=notes_per_page)
+    run.check()
 
 
 @command(app, "lookup")
@@ -101,7 +101,7 @@ def lookup(
     from rich.table import Table
     from rich.text import Text
 
-    from ..kb.curies import looks_like_id
+    from ..kb import curies
 
     linker: Any = spacy.blank("en").add_pipe("sapbert_linker", config={"linker_name": linker_name, "encoder": encoder})
     console = Console()
@@ -111,13 +111,25 @@ def lookup(
         for row in (identified := linker.kb.rows_of(name)[:k]):
             entity = linker.kb.entity(row)
             table.add_row("id", Text(entity.concept_id), Text(entity.canonical_name), Text(name))
-        is_name = bool(linker.kb.find([linker.search.normal(name)]))  # an id may also be a word
-        if not (is_name or identified) and looks_like_id(name):
+        is_name = _is_name(linker, name)  # an id may also be a word
+        if not (is_name or identified) and curies.looks_like_id(name) and not _is_value(linker, name):
             typer.echo(f"'{name}' looks like an id, but {linker.kb.why_unknown(name)}. It is looked up as a mention.", err=True)
         for candidate in candidates[:k] if is_name or not identified else ():
             entity = linker.kb[candidate.concept_id]
             table.add_row(f"{candidate.similarities[0]:.3f}", Text(candidate.concept_id), Text(entity.canonical_name), Text(candidate.aliases[0]))
         console.print(table)
+
+
+def _is_name(linker: Any, text: str) -> bool:
+    return bool(linker.kb.find([linker.search.normal(text)]))
+
+
+def _is_value(linker: Any, text: str) -> bool:
+    """Return whether a text such as "BP:120" is the value of a test, and no code: its prefix is a name and no vocabulary."""
+    from ..kb import curies
+
+    prefix, value = curies.split(text)
+    return value[:1].isdecimal() and curies.known(prefix) is None and _is_name(linker, prefix)
 
 
 @command(app, "demo")

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from enum import Enum
+from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 from urllib.parse import quote
 
-from ..errors import fail
+from ..errors import SapbertError, fail
 from ..exports.names import FOLDERS, FORMATS
 
 
@@ -30,11 +33,12 @@ class Format(str, Enum):
     comprehend = "comprehend"
 
 
+TITLE = "Linked notes"  # of the HTML pages
 EXPORTS = tuple(map(Format, FORMATS))
 
 
-def export_docs(docs: list[Any], linker: Any, format: Format, out: Path | None, athena: Path | None = None) -> None:
-    """Write links in a format of another tool or standard.
+def export_docs(docs: Iterable[tuple[Any, str]], linker: Any, format: Format, out: Path | None, athena: Path | None = None) -> None:
+    """Write links in a format of another tool or standard, one note after the other.
 
     Args:
         docs: (Doc, id of the note) pairs.
@@ -46,8 +50,6 @@ def export_docs(docs: list[Any], linker: Any, format: Format, out: Path | None, 
     Raises:
         SapbertError: E009, the output cannot be written; E403, a file of Athena is damaged.
     """
-    import io
-
     from .. import render
     from ..exports import athena as concept_ids
     from ..exports import base
@@ -55,17 +57,14 @@ def export_docs(docs: list[Any], linker: Any, format: Format, out: Path | None, 
 
     kb = linker.kb
     exporter = Exporter(kb, base.origin_of(linker.bundle), None if athena is None else concept_ids.open_table(athena).find)
-    notes = [base.LinkedNote(note_id, doc.text, list(render.rows(doc, kb, linker.attr_name, note_id))) for doc, note_id in docs]
+    notes = (base.LinkedNote(note_id, doc.text, list(render.rows(doc, kb, linker.attr_name, note_id))) for doc, note_id in docs)
     if format.value in FOLDERS:
         assert out is not None
-        try:
+        with _unwritable(out):
             exporter.write_folder(notes, out)
-        except OSError as error:
-            raise fail("E009", path=out, error=error.strerror) from error
         return
-    text = io.StringIO()
-    exporter.write(format.value, notes, text)
-    write_out(text.getvalue(), out)
+    with open_out(out) as stream:
+        exporter.write(format.value, notes, stream)
 
 
 def check_out(out: Path) -> None:
@@ -85,7 +84,7 @@ def check_out(out: Path) -> None:
 
 
 def write_docs(
-    docs: list[Any],
+    docs: Iterable[tuple[Any, str]],
     kb: Any,
     format: Format,
     out: Path | None,
@@ -95,7 +94,7 @@ def write_docs(
     sentences: bool = False,
     notes_per_page: int = 0,
 ) -> None:
-    """Write links in one of the formats.
+    """Write links in one of the formats. Only an HTML page needs all its notes at once; the other formats are written one note after the other.
 
     Args:
         docs: (Doc, id of the note) pairs.
@@ -110,8 +109,6 @@ def write_docs(
     Raises:
         SapbertError: E009, the file cannot be written.
     """
-    import io
-
     from rich.console import Console
 
     from .. import render
@@ -119,30 +116,79 @@ def write_docs(
     if format is Format.table and out is None:
         render.to_table(_rows(docs, kb), Console())
         return
-    if format is Format.html and out is not None and 0 < notes_per_page < len(docs):
+    if format is Format.html and out is not None:
         _write_pages(docs, kb, out, extensions, notes_per_page)
         return
-    text = io.StringIO()
-    if format is Format.jsonl:
-        render.to_jsonl(_rows(docs, kb, extensions, sentences=sentences), text)
-    elif format is Format.csv:
-        render.to_csv(_rows(docs, kb, extensions, sentences=sentences), text, extensions, raw=raw, sentences=sentences)
-    elif format is Format.html:
-        text.write(render.to_html(docs, kb, "Linked notes", extensions=extensions))
-    else:
-        render.to_table(_rows(docs, kb), Console(file=text, width=140))
-    write_out(text.getvalue(), out)
+    with open_out(out) as stream:
+        if format is Format.jsonl:
+            render.to_jsonl(_rows(docs, kb, extensions, sentences=sentences), stream)
+        elif format is Format.csv:
+            render.to_csv(_rows(docs, kb, extensions, sentences=sentences), stream, extensions, raw=raw, sentences=sentences)
+        elif format is Format.html:
+            stream.write(render.to_html(docs, kb, TITLE, extensions=extensions))
+        else:
+            render.to_table(_rows(docs, kb), Console(file=stream, width=140))
 
 
-def _write_pages(docs: list[Any], kb: Any, out: Path, extensions: Sequence[str], size: int) -> None:
-    """Write notes as several pages: OUT.html, OUT-2.html …"""
+def _write_pages(docs: Iterable[tuple[Any, str]], kb: Any, out: Path, extensions: Sequence[str], size: int) -> None:
+    """Write notes as pages of `size` notes: OUT.html, OUT-2.html …; 0: as one page. Pages that an earlier run wrote and this one did not are removed."""
     from .. import render
 
-    parts = [docs[start : start + size] for start in range(0, len(docs), size)]
-    paths = [out, *(out.with_name(f"{out.stem}-{number}{out.suffix}") for number in range(2, len(parts) + 1))]
-    files, first = [quote(os.fsencode(path.name)) for path in paths], [part[0][1] for part in parts]
-    for number, (part, path) in enumerate(zip(parts, paths)):
-        write_out(render.to_html(part, kb, "Linked notes", extensions=extensions, pages=render.Pages(number, files, first)), path)
+    check_out(out)
+    remaining = iter(docs)
+    paths: list[Path] = []
+    first: list[str] = []
+    with ExitStack() as stack, _unwritable(out):
+        while (part := list(islice(remaining, size or None))) or not paths:
+            paths.append(out if not paths else out.with_name(f"{out.stem}-{len(paths) + 1}{out.suffix}"))
+            first += [note_id for _, note_id in part[:1]]
+            stack.callback(_temporary(paths[-1]).unlink, missing_ok=True)
+            # the links to the other pages are filled in when it is known how many there are
+            _write_text(_temporary(paths[-1]), render.to_html(part, kb, TITLE, extensions=extensions, later=True))
+        files = [quote(os.fsencode(path.name)) for path in paths]
+        for number, path in enumerate(paths):
+            pages = render.Pages(number, files, first) if len(paths) > 1 else None
+            temporary = _temporary(path)
+            _write_text(temporary, render.fill_pages(temporary.read_text(encoding="utf-8"), TITLE, pages))
+        for path in paths:
+            _temporary(path).replace(path)
+        for path in _older_pages(out, len(paths)):
+            path.unlink()
+
+
+def _older_pages(out: Path, count: int) -> Iterator[Path]:
+    """Yield the pages OUT-n.html with a number above `count` that this command wrote in an earlier run."""
+    from .. import render
+
+    numbered = re.compile(rf"{re.escape(out.stem)}-([1-9]\d{{0,8}}){re.escape(out.suffix)}")
+    for path in sorted(out.parent.iterdir()):
+        match = numbered.fullmatch(path.name)
+        if match is not None and int(match[1]) > count and path.is_file() and not path.is_symlink():
+            with open(path, "rb") as file:
+                begin = file.read(render.HEAD_BYTES).decode("utf-8", "replace")
+            if render.is_page(begin, TITLE, int(match[1])):
+                yield path
+
+
+@contextmanager
+def open_out(out: Path | None) -> Iterator[TextIO]:
+    """Open an output for writing: standard output, or a file, which appears complete at the end of the block, or not at all.
+
+    Raises:
+        SapbertError: E009, the file cannot be written.
+    """
+    if out is None:
+        yield sys.stdout
+        return
+    check_out(out)
+    temporary = _temporary(out)
+    try:
+        with _unwritable(out):
+            with open(temporary, "w", encoding="utf-8", newline="") as stream:
+                yield stream
+            temporary.replace(out)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def write_out(text: str, out: Path | None) -> None:
@@ -151,20 +197,30 @@ def write_out(text: str, out: Path | None) -> None:
     Raises:
         SapbertError: E009, the file cannot be written.
     """
-    if out is None:
-        sys.stdout.write(text)
-        return
-    check_out(out)
-    temporary = out.with_name(f".{out.name}.tmp")
+    with open_out(out) as stream:
+        stream.write(text)
+
+
+@contextmanager
+def _unwritable(out: Path) -> Iterator[None]:
+    """Turn an error of the operating system into E009."""
     try:
-        temporary.write_text(text, encoding="utf-8", newline="")
-        temporary.replace(out)
+        yield
+    except SapbertError:  # `MissingFile` is also an OSError
+        raise
     except OSError as error:
-        temporary.unlink(missing_ok=True)
-        raise fail("E009", path=out, error=error.strerror) from error
+        raise fail("E009", path=out, error=error.strerror or type(error).__name__) from error
 
 
-def _rows(docs: list[Any], kb: Any, extensions: Sequence[str] = (), *, sentences: bool = False) -> Iterator[dict[str, Any]]:
+def _temporary(path: Path) -> Path:
+    return path.with_name(f".{path.name}.tmp")
+
+
+def _write_text(path: Path, text: str) -> None:
+    path.write_text(text, encoding="utf-8", newline="")
+
+
+def _rows(docs: Iterable[tuple[Any, str]], kb: Any, extensions: Sequence[str] = (), *, sentences: bool = False) -> Iterator[dict[str, Any]]:
     from .. import render
 
     for doc, note_id in docs:

@@ -24,11 +24,11 @@ from .app import (
     TYPES,
     VOCABULARIES,
     command,
-    progress,
     review_app,
     split_list,
 )
-from .inputs import read_notes
+from .inputs import open_inputs
+from .linking import NotesRun
 from .outputs import check_out, write_out
 
 REVIEW = typer.Argument(..., help="File of the review (SQLite). It holds the notes; only its owner can read it.")
@@ -62,11 +62,10 @@ def review_add(
 ) -> None:
     """Link notes and add them to a review. The file is created if it does not exist. Then `serve --review FILE` shows the review page."""
     from ..corpus.annotator import AnnotationSettings
-    from ..corpus.isolated import Isolated
     from ..review.linker import add_docs
     from ..review.store import ReviewStore
 
-    texts = list(read_notes(inputs, text_field, id_field))
+    notes = open_inputs(inputs, text_field, id_field)
     kept = split_list(types), split_list(vocabularies)
     settings = AnnotationSettings(linker_name, pipeline, threshold, *kept, encoder=encoder, target_precision=target_precision)
     store = ReviewStore(review)
@@ -75,15 +74,14 @@ def review_add(
     linker: Any = nlp.get_pipe("sapbert_linker")
     counts = [0]
 
-    def take(place: int, doc: Any) -> None:
-        counts[0] += add_docs(store, linker, [(doc, texts[place][1])])
+    def take(doc: Any, note_id: str) -> None:
+        counts[0] += add_docs(store, linker, [(doc, note_id)])
 
-    reasons = Isolated(nlp).run([text for text, _ in texts], take, lambda docs: progress(docs, len(texts)))
+    run = NotesRun(nlp, notes)
+    run.each(take)
     notes_there, mentions = store.count()
     typer.echo(f"{counts[0]:,} notes added; {review} has {notes_there:,} notes with {mentions:,} mentions")
-    if reasons:
-        first = min(reasons)
-        raise fail("E054", count=len(reasons), total=len(texts), note=texts[first][1], why=reasons[first])
+    run.check()
 
 
 def _open_review(path: Path) -> Any:

@@ -162,20 +162,16 @@ def read_text(path: Path) -> str:
         return decode(file.read(), path)
 
 
-def read_file(path: Path, text_field: str = "text", id_field: str | None = None) -> Iterator[Note]:
-    """Yield the notes of one file of any kind. A file with an unknown ending is read as one text.
+def open_file(path: Path, text_field: str = "text", id_field: str | None = None) -> tuple[int, Iterator[Note]]:
+    """Return the number of notes in a table, a Parquet file or JSON Lines, and the notes, which are read one after the other.
 
     Raises:
-        SapbertError: E401, it is missing; E402, it is damaged; E404, a text is not UTF-8; E408, it has no such field; E013, pyarrow is not installed.
+        SapbertError: E401, it is missing; E402, it is damaged; E408, it has no such field; E013, pyarrow is not installed. While the notes are read:
+            E402, E404.
     """
-    kind = kind_of(path)
-    if kind in (None, "texts"):
-        yield Note(valid_text(without_ending(path).name), str(path), read_text(path))
-        return
     corpus = open_corpus(path, text_field=text_field, id_field=id_field)
     reader = NoteReader(text_field, id_field)
-    for partition in corpus.partitions:
-        yield from reader.read(partition)
+    return corpus.notes, (note for partition in corpus.partitions for note in reader.read(partition))
 
 
 def decode(data: bytes, path: str | Path) -> str:

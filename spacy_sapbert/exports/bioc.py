@@ -18,31 +18,38 @@ _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 
 
 def write(notes: Iterable[LinkedNote], origin: Origin, stream: TextIO) -> int:
-    """Write the collection. Offsets are in Unicode characters.
+    """Write the collection, one document after the other. Offsets are in Unicode characters.
 
     Returns:
         Number of documents.
     """
-    collection = ElementTree.Element("collection")
+    stream.write('<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE collection SYSTEM "BioC.dtd">\n<collection>')
     for name, text in (("source", origin.system), ("date", origin.written.date().isoformat()), ("key", KEY)):
-        ElementTree.SubElement(collection, name).text = text
-    every = list(notes)
-    for note in every:
-        _add(collection, note)
-    stream.write('<?xml version="1.0" encoding="UTF-8"?>\n<!DOCTYPE collection SYSTEM "BioC.dtd">\n')
+        element = ElementTree.Element(name)
+        element.text = text
+        stream.write(_xml(element))
+    count = 0
+    for note in notes:
+        stream.write(_xml(_document(note)))
+        count += 1
+    stream.write("</collection>\n")
+    return count
+
+
+def _xml(element: ElementTree.Element) -> str:
     # a carriage return is written as a character reference, because XML readers turn a plain one into a line feed
-    stream.write(ElementTree.tostring(collection, encoding="unicode").replace("\r", "&#13;") + "\n")
-    return len(every)
+    return ElementTree.tostring(element, encoding="unicode").replace("\r", "&#13;")
 
 
-def _add(collection: ElementTree.Element, note: LinkedNote) -> None:
-    document = ElementTree.SubElement(collection, "document")
+def _document(note: LinkedNote) -> ElementTree.Element:
+    document = ElementTree.Element("document")
     ElementTree.SubElement(document, "id").text = _valid(note.note_id)
     passage = ElementTree.SubElement(document, "passage")
     ElementTree.SubElement(passage, "offset").text = "0"
     ElementTree.SubElement(passage, "text").text = _valid(note.text)
     for number, row in enumerate(chosen(note.rows), 1):
         _annotation(passage, row, f"T{number}")
+    return document
 
 
 def _annotation(passage: ElementTree.Element, row: Row, name: str) -> None:

@@ -35,14 +35,14 @@ def write(notes: Iterable[LinkedNote], origin: Origin, stream: TextIO, find: ath
     Returns:
         Number of rows, without the header.
     """
-    every = list(notes)
-    codes = {(vocabulary, code) for note in every for row in linked(note) for vocabulary, some in row["codes"].items() for code in some}
-    ids = {} if find is None else find(codes)
     writer = csv.DictWriter(stream, COLUMNS)
     writer.writeheader()
     count = 0
-    for number, note in enumerate(every, 1):
-        for row in linked(note):
+    for number, note in enumerate(notes, 1):
+        rows = linked(note)
+        codes = {(vocabulary, code) for row in rows for vocabulary, some in row["codes"].items() for code in some}
+        ids = {} if find is None else find(codes)
+        for row in rows:
             count += 1
             writer.writerow({"note_nlp_id": count, **_record(note, note.number or number, row, origin, ids)})
     return count

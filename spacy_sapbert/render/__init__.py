@@ -1,7 +1,7 @@
 """Write linked Docs for people and programs: JSON Lines, CSV, a table in the terminal, one HTML page. Nothing is linked here."""
 
 from .csv import CSV_COLUMNS, to_csv
-from .html import Pages, concept_url, to_html
+from .html import HEAD_BYTES, Pages, concept_url, fill_pages, is_page, to_html
 from .jsonl import to_jsonl
 from .records import GROUPS, NIL, STATUS, STATUS_NAMES, Places, Row, linked_spans, row_of, rows
 from .table import MAX_WIDTH, MIN_WIDTH, to_table
@@ -9,6 +9,7 @@ from .table import MAX_WIDTH, MIN_WIDTH, to_table
 __all__ = [
     "CSV_COLUMNS",
     "GROUPS",
+    "HEAD_BYTES",
     "MAX_WIDTH",
     "MIN_WIDTH",
     "NIL",
@@ -18,6 +19,8 @@ __all__ = [
     "Places",
     "Row",
     "concept_url",
+    "fill_pages",
+    "is_page",
     "linked_spans",
     "row_of",
     "rows",

@@ -39,6 +39,9 @@ from .records import (
 MARK = '<mark class="m g-{group}{nil}{status}" data-s="{says}" id="{id}" tabindex="0" aria-describedby="{card_id}">{text}{card}</mark>'
 MAX_CANDIDATES, MAX_CODES = 5, 6
 MAX_DEFINITION = 280
+PLACE = "<!--pages-->"  # where the number of the page and the links to the other pages are filled in
+POLICY = "default-src 'none'; style-src 'unsafe-inline'"  # the page loads and runs nothing, whatever a note contains
+HEAD_BYTES = 2048  # the title of a page is in its first bytes
 DOUBTFUL = 0.6  # links with a lower probability are marked as doubtful
 
 
@@ -85,6 +88,7 @@ def to_html(
     extensions: Sequence[str] = (),
     *,
     pages: Pages | None = None,
+    later: bool = False,
 ) -> str:
     """Return one page that needs no other file: no script and no network, readable on a phone, on paper and in dark mode.
 
@@ -95,6 +99,7 @@ def to_html(
         attr: the linker's `attr_name`.
         extensions: names of Span extensions, of any component, to show in the card of a mention.
         pages: if the notes are on several pages, the files of all pages; None: this is the only page.
+        later: leave room for `pages`, which `fill_pages` fills in when it is known how many pages there are.
     """
     notes: list[dict[str, Any]] = []
     every: list[Row] = []
@@ -107,16 +112,42 @@ def to_html(
         every += note_rows
         notes.append(_note(doc.text, note_rows, get_doc_settings(doc), note_id, n, kb))
     page = _environment().get_template("page.html.jinja")
-    return page.render(
+    rendered = page.render(
         lang=lang,
         title=title,
+        place=Markup(PLACE),
         style=Markup(page_style()),
         summary=summary(every),
         legend=_legend(every),
         notes=notes,
         concepts=_concepts(notes),
-        pages=pages,
     )
+    return rendered if later else fill_pages(rendered, title, pages)
+
+
+def fill_pages(page: str, title: str, pages: Pages | None) -> str:
+    """Return a page that `to_html` made with `later=True`, with its number and the links to the other pages.
+
+    Args:
+        page: the page.
+        title: heading of the page.
+        pages: the files of all pages; None: this is the only page.
+    """
+    macros = _environment().get_template("pages.html.jinja").module
+    before, links, after = page.split(f"{PLACE}\n", 2)  # no note can hold this place, because "<" is escaped
+    return f"{before}{macros.head(title, pages)}{links}{macros.links(pages)}{after}"  # type: ignore[attr-defined]
+
+
+def is_page(begin: str, title: str, number: int) -> bool:
+    """Return whether a file is one of several pages that this module wrote.
+
+    Args:
+        begin: the first `HEAD_BYTES` of the file.
+        title: heading of the pages.
+        number: number of the page, from 1.
+    """
+    head = str(_environment().get_template("pages.html.jinja").module.head(title, Pages(number - 1, [], [])))  # type: ignore[attr-defined]
+    return POLICY in begin and head.partition(" of ")[0] + " of " in begin
 
 
 @lru_cache(maxsize=1)
@@ -126,6 +157,7 @@ def _environment() -> Environment:
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
     )
     environment.globals["concept_url"] = concept_url
+    environment.globals["policy"] = Markup(POLICY)
     environment.filters["breakable"] = _breakable
     return environment
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
@@ -242,15 +243,38 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def summary(rows: list[Row]) -> list[str]:
-    """Return the counts of records in words: notes, mentions, links, concepts, NIL, statuses."""
-    linked = [row for row in rows if row["cui"] != NIL]
-    notes = len({row["note"] for row in rows})
-    parts = [count(notes, "note"), count(len(rows), "mention"), f"{len(linked)} linked", count(len({row["cui"] for row in linked}), "concept")]
-    if len(linked) < len(rows):
-        parts.append(f"{len(rows) - len(linked)} NIL")
-    held = [status for row in rows for status in row["status"] or ()]
-    return [*parts, *(f"{held.count(status)} {name}" for status, name in STATUS_NAMES.items() if status in held)]
+class Summary:
+    """Counts records, which are given one after the other."""
+
+    def __init__(self) -> None:
+        self._notes: set[str] = set()
+        self._concepts: set[str] = set()
+        self._statuses: Counter[str] = Counter()
+        self._mentions = self._linked = 0
+
+    def add(self, row: Row) -> None:
+        """Count a record."""
+        self._notes.add(row["note"])
+        self._mentions += 1
+        self._statuses.update(row["status"] or ())
+        if row["cui"] != NIL:
+            self._linked += 1
+            self._concepts.add(row["cui"])
+
+    def words(self) -> list[str]:
+        """Return the counts in words: notes, mentions, links, concepts, NIL, statuses."""
+        nil = self._mentions - self._linked
+        parts = [count(len(self._notes), "note"), count(self._mentions, "mention"), f"{self._linked} linked", count(len(self._concepts), "concept")]
+        parts += [f"{nil} NIL"] if nil else []
+        return [*parts, *(f"{self._statuses[status]} {name}" for status, name in STATUS_NAMES.items() if self._statuses[status])]
+
+
+def summary(rows: Iterable[Row]) -> list[str]:
+    """Return the counts of records in words, see `Summary`."""
+    counted = Summary()
+    for row in rows:
+        counted.add(row)
+    return counted.words()
 
 
 def count(n: int, noun: str) -> str:

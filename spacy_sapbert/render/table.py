@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from .records import NIL, Row, chosen, distinct, one_line, same, status_names, summary
+from .records import NIL, Row, Summary, distinct, one_line, same, status_names
 
 STATUS_WIDTH = 12
 MIN_WIDTH, MAX_WIDTH = 100, 140  # characters; used if the output is a pipe or a log, which has no width
@@ -23,10 +23,13 @@ def to_table(rows: Iterable[Row], console: Console) -> None:
     if not console.is_terminal:
         console.width = max(MIN_WIDTH, min(was, MAX_WIDTH))
     try:
-        shown = chosen(rows)
-        for note, group in groupby(shown, key=lambda row: str(row["note"])):
-            console.print(_note_table(note, list(group), console))
-        console.print(Text(", ".join(summary(shown)), style="bold"))
+        counted = Summary()
+        for note, group in groupby((row for row in rows if not row["nested"]), key=lambda row: str(row["note"])):
+            shown = list(group)
+            for row in shown:
+                counted.add(row)
+            console.print(_note_table(note, shown, console))
+        console.print(Text(", ".join(counted.words()), style="bold"))
     finally:
         if not console.is_terminal:
             console.width = was
