@@ -337,10 +337,12 @@ def _add_concepts(app: FastAPI, service: Service) -> None:
 
 
 def _add_state(app: FastAPI, service: Service) -> None:
+    @app.head("/health", include_in_schema=False)
     @app.get("/health", tags=["state"], summary="Whether the process is running")
     async def health() -> dict[str, str]:
         return {"status": "ok"}
 
+    @app.head("/ready", include_in_schema=False)
     @app.get("/ready", tags=["state"], responses={503: PROBLEMS[503]}, summary="Whether the linker is loaded")
     async def ready() -> dict[str, str]:
         _ = service.linking
@@ -369,8 +371,17 @@ async def _invalid(request: Request, error: Exception) -> Response:
     """Answer with the place where a request is wrong, without repeating its content."""
     assert isinstance(error, RequestValidationError)
     first = error.errors()[0]
+    if first["type"] == "json_invalid":
+        return await _problem(request, fail("E071", why=f"the body is not JSON (at character {first['loc'][-1]})."))
+    if first["type"] == "model_attributes_type" and first["loc"] == ("body",) and not _is_json(request):
+        return await _problem(request, fail("E071", why="send the body as JSON, with the header `Content-Type: application/json`."))
     place = ".".join(str(part) for part in first["loc"] if part != "body") or "the body"
     return await _problem(request, fail("E071", why=f"{place}: {first['msg']}."))
+
+
+def _is_json(request: Request) -> bool:
+    kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    return kind.endswith(("/json", "+json"))
 
 
 async def _http(request: Request, error: Exception) -> Response:

@@ -423,6 +423,28 @@ def test_version_says_what_links_and_no_path(client: TestClient, tiny_linker: Pa
     assert str(tiny_linker.parent) not in json.dumps(said)
 
 
+@pytest.mark.parametrize(
+    ("content", "kind", "why"),
+    [
+        (b'{"text": "fever"', "application/json", "the body is not JSON (at character 16)."),
+        (b"\xff\xfe", "application/json", "the body is not JSON (at character 0)."),
+        (b'{"text": "fever"}', "application/x-www-form-urlencoded", "send the body as JSON, with the header `Content-Type: application/json`."),
+        (b'{"text": "fever"}', "text/plain", "send the body as JSON, with the header `Content-Type: application/json`."),
+        (b"[]", "application/json; charset=utf-8", "the body: Input should be a valid dictionary or object to extract fields from."),
+    ],
+)
+def test_a_body_that_is_not_read_as_json(client: TestClient, content: bytes, kind: str, why: str) -> None:
+    told = problem(client.post("/link", content=content, headers={"content-type": kind}), 422, "E071")
+    assert told == f"[E071] The request is not valid: {why}"
+
+
+def test_monitors_may_ask_with_head(client: TestClient) -> None:
+    for path in ("/health", "/ready"):
+        answer = client.head(path)
+        assert (answer.status_code, answer.content) == (200, b"")
+    assert "head" not in client.get("/openapi.json").json()["paths"]["/health"]
+
+
 def test_before_the_linker_is_loaded_only_health_answers(pipeline: Language, gate: Gate) -> None:
     def make() -> Language:
         assert gate.open.wait(SECONDS)
