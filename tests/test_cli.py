@@ -147,6 +147,24 @@ def test_notes_from_tables_and_compressed_files(tmp_path: Path):
     assert refused("link", tmp_path / "e.txt.gz").startswith("[E402]")
 
 
+def test_columns_of_the_input_are_kept(tmp_path: Path):
+    (tmp_path / "a.csv").write_text("id,text,ward,bed\n1,a cough,=North,3\n2,fever,,4\n")
+    (tmp_path / "b.jsonl").write_text('{"id": 3, "text": "fever", "ward": ["x", 1]}\n')
+    files = tmp_path / "a.csv", tmp_path / "b.jsonl"
+    found = records(run("link", *files, "--format", "jsonl", "--keep-columns", "ward").stdout)
+    assert [(r["note"], r["columns"]) for r in found] == [("1", {"ward": "=North"}), ("2", {"ward": ""}), ("3", {"ward": '["x", 1]'})]
+    rows = list(csv.DictReader(io.StringIO(run("link", files[0], "--format", "csv", "--keep-columns", "bed,ward").stdout)))
+    assert [(r["note"], r["bed"], r["ward"]) for r in rows] == [("1", "3", "'=North"), ("2", "4", "")]
+    assert list(rows[0])[-2:] == ["bed", "ward"]
+    for args, why in (
+        ((files[0], "--format", "fhir"), "it is for --format jsonl and csv."),
+        (("a cough", "--format", "csv"), "texts and text files have no columns."),
+    ):
+        assert refused("link", *args, "--keep-columns", "ward") == f"[E002] Setting '--keep-columns' of 'link' is 'ward': {why}"
+    assert "there is already a column of this name" in refused("link", files[0], "--format", "csv", "--keep-columns", "score")
+    assert refused("link", files[0], "--format", "csv", "--keep-columns", "floor").startswith("[E408]")
+
+
 def test_a_pipeline_with_components_of_a_file(tmp_path: Path):
     code = tmp_path / "mine.py"
     code.write_text(
@@ -275,6 +293,10 @@ def test_wrong_inputs(tmp_path: Path):
     assert refused("link", tmp_path / "empty").startswith(f"[E402] '{tmp_path / 'empty'}' is not a folder of notes")
     assert refused("link", tmp_path / "none.txt").startswith("[E401]")
     assert refused("link", "none.jsonl").startswith("[E401]")
+    (tmp_path / "notes.json").write_text('[{"text": "fever"}]')
+    assert refused("link", tmp_path / "notes.json").startswith(
+        f"[E402] '{tmp_path / 'notes.json'}' is not a file of notes: '.json' is not read. Give "
+    )
     assert refused("link", tmp_path / "none").startswith("[E401]")
 
 
@@ -336,13 +358,14 @@ def test_notes_are_written_while_others_are_read(tmp_path: Path, form: str, monk
         return {name: re.sub(r"20\d\d-\d\d-\d\d[T ]\d\d:\d\d:\d\d|, \"cached\": \w+", "", text) for name, text in found.items()}  # time of the run
 
     run(*asked, tmp_path / "one" / "x.out")
-    most, batches = 0, linking.NotesRun._batches
+    most, batches, watched = 0, linking.NotesRun._batches, ("jsonl", "html", "fhir")
 
     def counted(self: linking.NotesRun, takes: Any) -> Iterator[Any]:
         nonlocal most
         for batch in batches(self, takes):
-            gc.collect()
-            most = max(most, sum(type(each) is Doc and each.text in texts for each in gc.get_objects()))
+            if form in watched:  # it takes seconds, because all objects of PyTorch are looked at
+                gc.collect()
+                most = max(most, sum(type(each) is Doc and each.text in texts for each in gc.get_objects()))
             yield batch
 
     monkeypatch.setattr(linking.NotesRun, "_batches", counted)
@@ -350,7 +373,7 @@ def test_notes_are_written_while_others_are_read(tmp_path: Path, form: str, monk
     run(*asked, tmp_path / "two" / "x.out")
     assert written(tmp_path / "two") == written(tmp_path / "one")
     assert len(written(tmp_path / "one")) == {"html": 4, "brat": 15}.get(form, 1)
-    assert 2 <= most <= 5
+    assert 2 <= most <= 5 or form not in watched
 
 
 def test_pages_of_an_earlier_run_are_removed_and_other_files_are_kept(tmp_path: Path):

@@ -15,9 +15,11 @@ import numpy as np
 import pytest
 import spacy
 from rich.console import Console
+from spacy import displacy
 from spacy.tokens import Doc, Span
 
 from spacy_sapbert import render
+from spacy_sapbert.kb.knowledge_base import Entity
 from spacy_sapbert.render.html import marked_note
 
 VOID = {"meta", "br", "wbr", "hr", "img", "link", "input"}
@@ -301,6 +303,14 @@ def test_html_links(doc: Doc, kb: SimpleNamespace) -> None:
 )
 def test_concept_url(concept_id: str, url: str) -> None:
     assert render.concept_url(concept_id) == url
+    assert Entity(concept_id, "a name", ["a name"]).url == url
+
+
+def test_displacy_links_to_the_page_of_a_concept(doc: Doc) -> None:
+    linked = next(ent for ent in doc.ents if ent.kb_id_.startswith("C"))
+    template = render.concept_url("C0000000").replace("C0000000", "{}")
+    page = displacy.render(doc, style="ent", options={"kb_url_template": template}, jupyter=False)
+    assert f'href="https://uts.nlm.nih.gov/uts/umls/concept/{linked.kb_id_}"' in page
 
 
 def test_html_escapes_everything(kb: SimpleNamespace) -> None:

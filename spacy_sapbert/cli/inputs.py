@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import NamedTuple
@@ -35,6 +35,8 @@ FILE_ENDINGS = (
     ".parquet",
 )
 
+# a file with one of these endings is no text, so linking its bytes or its markup would be of no use
+NOT_TEXT = (".json", ".pdf", ".rtf", ".doc", ".docx", ".odt", ".zip")
 PATH_BEGINNINGS = ("/", "./", "../", "~/")
 
 
@@ -45,11 +47,13 @@ class Read(NamedTuple):
         note_id: its id.
         text: its text; "" if it cannot be read.
         error: the error; None if it can be read.
+        kept: values of the columns to keep.
     """
 
     note_id: str
     text: str
     error: Exception | None = None
+    kept: tuple[str | None, ...] = ()
 
 
 class Inputs(NamedTuple):
@@ -73,7 +77,7 @@ def read_notes(inputs: list[str], text_field: str = "text", id_field: str | None
         id_field: field or column with the id; None: "id" if there is one, else file and line.
 
     Raises:
-        SapbertError: E401, a file is missing; E402, a folder has no notes, or a file is damaged; E403, a line is not a note; E404, a file is not
+        SapbertError: E401, a file is missing; E402, a folder has no notes, or a file is damaged or no text; E403, a line is not a note; E404, a file is not
             UTF-8; E408, a file has no such field.
     """
     for given in inputs:
@@ -83,24 +87,29 @@ def read_notes(inputs: list[str], text_field: str = "text", id_field: str | None
             yield read.text, read.note_id
 
 
-def open_inputs(inputs: list[str], text_field: str = "text", id_field: str | None = None) -> Inputs:
+def open_inputs(inputs: list[str], text_field: str = "text", id_field: str | None = None, keep: Sequence[str] = ()) -> Inputs:
     """Return the notes of some inputs. A note that cannot be read has an error, and the following ones are read.
 
     Args:
         inputs: see `read_notes`.
         text_field: see `read_notes`.
         id_field: see `read_notes`.
+        keep: columns or fields to keep.
 
     Raises:
-        SapbertError: E401, a file is missing; E402, a folder has no notes, or a file is damaged; E408, a file has no such field.
+        SapbertError: E002, `keep` is given for an input without columns; E401, a file is missing; E402, a folder has no notes, or a file
+            is damaged or no text; E408, a file has no such field.
     """
-    opened = [_open_one(given, text_field, id_field) for given in inputs]
+    opened = [_open_one(given, text_field, id_field, keep) for given in inputs]
     return Inputs(sum(each.total for each in opened), (read for each in opened for read in each.notes))
 
 
-def _open_one(given: str, text_field: str, id_field: str | None) -> Inputs:
+def _open_one(given: str, text_field: str, id_field: str | None, keep: Sequence[str] = ()) -> Inputs:
     path = Path(given)
     what = _what_is(given)
+    columns = what == "file" and notes.kind_of(path) not in (None, "texts")
+    if keep and not columns and what != "missing":
+        raise fail("E002", setting="--keep-columns", component="link", value=", ".join(keep), why="texts and text files have no columns.")
     if given == "-":
         return Inputs(1, _texts([("stdin", lambda: notes.decode(sys.stdin.buffer.read(), "standard input"))]))
     if what == "folder":
@@ -110,9 +119,11 @@ def _open_one(given: str, text_field: str, id_field: str | None) -> Inputs:
         names = notes.names_of(files, path)
         return Inputs(len(files), _texts((name, partial(notes.read_text, file)) for file, name in zip(files, names)))
     if what == "file":
-        if notes.kind_of(path) in (None, "texts"):  # a file with an unknown ending is read as one text
+        if path.suffix.lower() in NOT_TEXT and path.is_file():
+            raise fail("E402", path=path, expected="a file of notes", why=f"'{path.suffix}' is not read. {notes.FORMS}.")
+        if not columns:  # a file with an unknown ending is read as one text
             return Inputs(1, _texts([(valid_text(notes.without_ending(path).name), partial(notes.read_text, path))]))
-        count, found = notes.open_file(path, text_field, id_field)
+        count, found = notes.open_file(path, text_field, id_field, keep)
         return Inputs(count, (_read(note, path) for note in found))
     if what == "missing":
         raise fail("E401", MissingFile, path=path)
@@ -130,7 +141,7 @@ def _texts(named: Iterable[tuple[str, Callable[[], str]]]) -> Iterator[Read]:
 def _read(note: notes.Note, path: Path) -> Read:
     if note.text is None:
         return Read(note.note_id, "", fail("E403", path=path, line=note.place.rpartition(" ")[2], why=note.error))
-    return Read(note.note_id, note.text)
+    return Read(note.note_id, note.text, kept=note.kept)
 
 
 def _what_is(given: str) -> str:

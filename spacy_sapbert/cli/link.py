@@ -31,7 +31,7 @@ from .app import (
     split_list,
 )
 from .inputs import open_inputs, read_notes
-from .linking import NotesRun
+from .linking import LinkedDoc, NotesRun
 from .outputs import EXPORTS, Format, check_format, check_out, export_docs, write_docs
 
 
@@ -54,6 +54,7 @@ def link(
     code: Path | None = CODE,
     text_field: str = TEXT_FIELD,
     id_field: str | None = ID_FIELD,
+    keep_columns: str = typer.Option("", help="Columns or fields of the input to copy into the output, separated by commas; for jsonl and csv."),
     athena: Path | None = ATHENA,
     sentences: bool = SENTENCES,
     notes_per_page: int = typer.Option(
@@ -64,17 +65,30 @@ def link(
     ),
 ) -> None:
     """Find and link the mentions in notes. If a note fails, the other notes are still written, and the exit code is 1."""
-    from ..corpus.annotator import AnnotationSettings, check_extensions
+    from ..corpus.annotator import AnnotationSettings, check_extensions, check_kept
 
-    check_format(format, out, athena, sentences=sentences)
+    keep = split_list(keep_columns)
+    check_format(format, out, athena, sentences=sentences, keep=keep)
     if out is not None and format is not Format.brat:
         check_out(out)
-    notes = open_inputs(inputs, text_field, id_field)
-    kept = split_list(types), split_list(vocabularies)
-    settings = AnnotationSettings(linker_name, pipeline, threshold, *kept, encoder=encoder, target_precision=target_precision)
+    filters = split_list(types), split_list(vocabularies)
+    settings = AnnotationSettings(
+        linker_name,
+        pipeline,
+        threshold,
+        *filters,
+        encoder=encoder,
+        extensions=split_list(extensions),
+        target_precision=target_precision,
+        keep_columns=keep,
+        format=format.value,
+        sentences=sentences,
+    )
+    check_kept(settings, "link")
+    notes = open_inputs(inputs, text_field, id_field, keep)
     run_code(code)
     nlp = make_pipeline(settings.config(), pipeline, abbreviations, alone=True)
-    check_extensions(split_list(extensions))
+    check_extensions(settings.extensions)
     run = NotesRun(nlp, notes)
     docs = run.docs()
     linker: Any = nlp.get_pipe("sapbert_linker")
@@ -84,7 +98,7 @@ def link(
         if format in EXPORTS:
             export_docs(every, linker, format, out, athena)
         else:
-            write_docs(every, linker.kb, format, out, split_list(extensions), raw=raw, sentences=sentences, notes_per_page=notes_per_page)
+            write_docs(every, linker.kb, format, out, settings.extensions, keep=keep, raw=raw, sentences=sentences, notes_per_page=notes_per_page)
     run.check()
 
 
@@ -145,7 +159,7 @@ def demo(
     if patterns.is_file():  # finds the words of these notes that no vocabulary has
         nlp.add_pipe("entity_ruler", first=True).from_disk(patterns)
     texts = list(read_notes([str(notes)]))
-    docs = list(progress(nlp.pipe(texts, as_tuples=True), len(texts)))
+    docs = [LinkedDoc(doc, note_id) for doc, note_id in progress(nlp.pipe(texts, as_tuples=True), len(texts))]
     kb = nlp.get_pipe("sapbert_linker").kb
     write_docs(docs, kb, Format.table, None)
     write_docs(docs, kb, Format.jsonl, out / "links.jsonl")

@@ -3,13 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..corpus.isolated import Isolated, describe
 from ..errors import fail
 from .inputs import Inputs, Read
 
 MAX_NOTES, MAX_CHARACTERS = 256, 1_000_000  # a batch ends when it has so many notes or characters
+
+
+class LinkedDoc(NamedTuple):
+    """A linked note.
+
+    Attributes:
+        doc: its Doc.
+        note_id: its id.
+        kept: values of the columns to keep.
+    """
+
+    doc: Any
+    note_id: str
+    kept: tuple[str | None, ...] = ()
 
 
 class NotesRun:
@@ -32,12 +46,12 @@ class NotesRun:
         self._failures = 0
         self.linked = 0
 
-    def docs(self) -> Iterator[tuple[Any, str]]:
-        """Yield the Doc and the id of each note that was linked, in their order."""
+    def docs(self) -> Iterator[LinkedDoc]:
+        """Yield each note that was linked, in their order."""
         found: dict[int, Any] = {}
         for batch in self._batches(lambda batch: found.__setitem__):
             for i in sorted(found):
-                yield found.pop(i), batch[i].note_id
+                yield LinkedDoc(found.pop(i), batch[i].note_id, batch[i].kept)
 
     def each(self, take: Callable[[Any, str], None]) -> None:
         """Link all notes.

@@ -16,6 +16,7 @@ from urllib.parse import quote
 
 from ..errors import SapbertError, fail
 from ..exports.names import FOLDERS, FORMATS
+from .linking import LinkedDoc
 
 
 class Format(str, Enum):
@@ -37,11 +38,11 @@ TITLE = "Linked notes"  # of the HTML pages
 EXPORTS = tuple(map(Format, FORMATS))
 
 
-def export_docs(docs: Iterable[tuple[Any, str]], linker: Any, format: Format, out: Path | None, athena: Path | None = None) -> None:
+def export_docs(docs: Iterable[LinkedDoc], linker: Any, format: Format, out: Path | None, athena: Path | None = None) -> None:
     """Write links in a format of another tool or standard, one note after the other.
 
     Args:
-        docs: (Doc, id of the note) pairs.
+        docs: the notes.
         linker: the component that linked them.
         format: one of `EXPORTS`.
         out: the file, or the folder for brat; None: standard output.
@@ -57,7 +58,7 @@ def export_docs(docs: Iterable[tuple[Any, str]], linker: Any, format: Format, ou
 
     kb = linker.kb
     exporter = Exporter(kb, base.origin_of(linker.bundle), None if athena is None else concept_ids.open_table(athena).find)
-    notes = (base.LinkedNote(note_id, doc.text, list(render.rows(doc, kb, linker.attr_name, note_id))) for doc, note_id in docs)
+    notes = (base.LinkedNote(note_id, doc.text, list(render.rows(doc, kb, linker.attr_name, note_id))) for doc, note_id, _ in docs)
     if format.value in FOLDERS:
         assert out is not None
         with _unwritable(out):
@@ -84,12 +85,13 @@ def check_out(out: Path) -> None:
 
 
 def write_docs(
-    docs: Iterable[tuple[Any, str]],
+    docs: Iterable[LinkedDoc],
     kb: Any,
     format: Format,
     out: Path | None,
     extensions: Sequence[str] = (),
     *,
+    keep: Sequence[str] = (),
     raw: bool = False,
     sentences: bool = False,
     notes_per_page: int = 0,
@@ -97,11 +99,12 @@ def write_docs(
     """Write links in one of the formats. Only an HTML page needs all its notes at once; the other formats are written one note after the other.
 
     Args:
-        docs: (Doc, id of the note) pairs.
+        docs: the notes.
         kb: the linker's knowledge base.
         format: the format.
         out: the file; None: standard output.
         extensions: names of Span extensions to write as well.
+        keep: jsonl, csv: names of the columns of the input to write as well.
         raw: see `to_csv`.
         sentences: see `rows`.
         notes_per_page: html: write so many notes into a file, if there is a file; 0: all into one.
@@ -121,21 +124,23 @@ def write_docs(
         return
     with open_out(out) as stream:
         if format is Format.jsonl:
-            render.to_jsonl(_rows(docs, kb, extensions, sentences=sentences), stream)
+            render.to_jsonl(_rows(docs, kb, extensions, keep, sentences=sentences), stream)
         elif format is Format.csv:
-            render.to_csv(_rows(docs, kb, extensions, sentences=sentences), stream, extensions, raw=raw, sentences=sentences)
+            rows = _rows(docs, kb, extensions, keep, sentences=sentences)
+            flat = ({**row, "extensions": {**row.get("extensions", {}), **row.get("columns", {})}} for row in rows)
+            render.to_csv(flat, stream, [*extensions, *keep], raw=raw, sentences=sentences)
         elif format is Format.html:
-            stream.write(render.to_html(docs, kb, TITLE, extensions=extensions))
+            stream.write(render.to_html(((each.doc, each.note_id) for each in docs), kb, TITLE, extensions=extensions))
         else:
             render.to_table(_rows(docs, kb), Console(file=stream, width=140))
 
 
-def _write_pages(docs: Iterable[tuple[Any, str]], kb: Any, out: Path, extensions: Sequence[str], size: int) -> None:
+def _write_pages(docs: Iterable[LinkedDoc], kb: Any, out: Path, extensions: Sequence[str], size: int) -> None:
     """Write notes as pages of `size` notes: OUT.html, OUT-2.html …; 0: as one page. Pages that an earlier run wrote and this one did not are removed."""
     from .. import render
 
     check_out(out)
-    remaining = iter(docs)
+    remaining = ((each.doc, each.note_id) for each in docs)
     paths: list[Path] = []
     first: list[str] = []
     with ExitStack() as stack, _unwritable(out):
@@ -220,14 +225,17 @@ def _write_text(path: Path, text: str) -> None:
     path.write_text(text, encoding="utf-8", newline="")
 
 
-def _rows(docs: Iterable[tuple[Any, str]], kb: Any, extensions: Sequence[str] = (), *, sentences: bool = False) -> Iterator[dict[str, Any]]:
+def _rows(
+    docs: Iterable[LinkedDoc], kb: Any, extensions: Sequence[str] = (), keep: Sequence[str] = (), *, sentences: bool = False
+) -> Iterator[dict[str, Any]]:
     from .. import render
 
-    for doc, note_id in docs:
-        yield from render.rows(doc, kb, note_id=note_id, extensions=extensions, sentences=sentences)
+    for doc, note_id, kept in docs:
+        for row in render.rows(doc, kb, note_id=note_id, extensions=extensions, sentences=sentences):
+            yield {**row, "columns": dict(zip(keep, kept))} if keep else row
 
 
-def check_format(format: Format, out: Path | None, athena: Path | None, *, sentences: bool = False) -> None:
+def check_format(format: Format, out: Path | None, athena: Path | None, *, sentences: bool = False, keep: Sequence[str] = ()) -> None:
     """Check the options that belong to a format, before the notes are linked.
 
     Raises:
@@ -240,3 +248,5 @@ def check_format(format: Format, out: Path | None, athena: Path | None, *, sente
     check_athena(format.value, athena, "link")
     if sentences and format not in (Format.jsonl, Format.csv):
         raise fail("E002", setting="--sentences", component="link", value=sentences, why="it is for --format jsonl and csv.")
+    if keep and format not in (Format.jsonl, Format.csv):
+        raise fail("E002", setting="--keep-columns", component="link", value=", ".join(keep), why="it is for --format jsonl and csv.")

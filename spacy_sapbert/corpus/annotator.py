@@ -145,7 +145,7 @@ class Annotator:
             run_code(settings.code)
             self.nlp = make_pipeline(settings.config(), settings.pipeline, settings.abbreviations, alone=True)
             check_extensions(settings.extensions)
-            _check_kept(settings)
+            check_kept(settings, "annotate")
             self._isolated = Isolated(self.nlp)
             self.linker: Any = self.nlp.get_pipe(LINKER)
             index = self.linker.index
@@ -382,8 +382,12 @@ def _check_format(settings: AnnotationSettings) -> None:
     check_athena(settings.format, None if settings.athena is None else Path(settings.athena), "annotate")
 
 
-def _check_kept(settings: AnnotationSettings) -> None:
+def check_kept(settings: AnnotationSettings, component: str) -> None:
     """Check that the names of the columns to keep are not yet names of columns of the output.
+
+    Args:
+        settings: how notes are annotated.
+        component: the command, for the message.
 
     Raises:
         SapbertError: E002, there is already a column of this name.
@@ -394,7 +398,7 @@ def _check_kept(settings: AnnotationSettings) -> None:
     taken = {*COLUMNS, *settings.extensions, *(CSV_COLUMNS if settings.format == "csv" else ()), *([SENTENCE] if settings.sentences else ())}
     for name in kept:
         if name in taken or kept.count(name) > 1:
-            raise fail("E002", setting="keep_columns", component="annotate", value=name, why="there is already a column of this name.")
+            raise fail("E002", setting="keep_columns", component=component, value=name, why="there is already a column of this name.")
 
 
 def _unwritable(out: Path, error: Exception) -> SapbertError:

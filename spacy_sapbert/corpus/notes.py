@@ -162,15 +162,21 @@ def read_text(path: Path) -> str:
         return decode(file.read(), path)
 
 
-def open_file(path: Path, text_field: str = "text", id_field: str | None = None) -> tuple[int, Iterator[Note]]:
+def open_file(path: Path, text_field: str = "text", id_field: str | None = None, keep: Sequence[str] = ()) -> tuple[int, Iterator[Note]]:
     """Return the number of notes in a table, a Parquet file or JSON Lines, and the notes, which are read one after the other.
+
+    Args:
+        path: the file.
+        text_field: see `open_corpus`.
+        id_field: see `open_corpus`.
+        keep: see `open_corpus`.
 
     Raises:
         SapbertError: E401, it is missing; E402, it is damaged; E408, it has no such field; E013, pyarrow is not installed. While the notes are read:
             E402, E404.
     """
-    corpus = open_corpus(path, text_field=text_field, id_field=id_field)
-    reader = NoteReader(text_field, id_field)
+    corpus = open_corpus(path, text_field=text_field, id_field=id_field, keep=keep)
+    reader = NoteReader(text_field, id_field, keep)
     return corpus.notes, (note for partition in corpus.partitions for note in reader.read(partition))
 
 

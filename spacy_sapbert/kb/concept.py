@@ -79,6 +79,17 @@ def is_cui(concept_id: str) -> bool:
     return CUI_PATTERN.fullmatch(concept_id) is not None
 
 
+def concept_url(concept_id: str) -> str:
+    """Return the address of a concept's public page, "" if there is none."""
+    if is_cui(concept_id):
+        return f"https://uts.nlm.nih.gov/uts/umls/concept/{concept_id}"
+    if re.fullmatch(r"HP:\d{7}", concept_id):
+        return f"https://hpo.jax.org/browse/term/{concept_id}"
+    if match := re.fullmatch(r"([A-Za-z]+):([A-Za-z]?\d+)", concept_id):
+        return f"https://purl.obolibrary.org/obo/{match.group(1)}_{match.group(2)}"
+    return ""
+
+
 def normalise(text: str, language: str = "", *, cased: bool = False) -> str:
     """Return the form in which names are compared.
 

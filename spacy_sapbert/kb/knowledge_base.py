@@ -22,7 +22,7 @@ from ..files import every_byte, is_every_byte, is_looked_through, read_manifest
 from ..types import Bools1d
 from . import curies, semantic_types
 from .additions import Additions, Overlay
-from .concept import DOTLESS, Concept, Name, normalise
+from .concept import DOTLESS, Concept, Name, concept_url, normalise
 from .database import Database, Rows
 from .name_table import NameTable
 
@@ -48,6 +48,11 @@ class Entity(NamedTuple):
     aliases: list[str]
     types: list[str] = []
     definition: str | None = None
+
+    @property
+    def url(self) -> str:
+        """Address of its public page, "" if there is none."""
+        return concept_url(self.concept_id)
 
     def __repr__(self) -> str:
         shown = f"CUI: {self.concept_id}, Name: {self.canonical_name}\nDefinition: {self.definition}\nTUI(s): {', '.join(self.types)}\n"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
@@ -14,7 +13,7 @@ from spacy.displacy import get_doc_settings
 from spacy.displacy.render import EntityRenderer
 from spacy.tokens import Doc
 
-from ..kb.concept import is_cui
+from ..kb.concept import concept_url
 from ..kb.knowledge_base import KnowledgeBase
 from .records import (
     GROUPS,
@@ -67,17 +66,6 @@ class Pages(NamedTuple):
     def following(self) -> str:
         """Address of the next page, "" for the last page."""
         return self.files[self.number + 1] if self.number + 1 < len(self.files) else ""
-
-
-def concept_url(concept_id: str) -> str:
-    """Return the address of a concept's public page, "" if there is none."""
-    if is_cui(concept_id):
-        return f"https://uts.nlm.nih.gov/uts/umls/concept/{concept_id}"
-    if re.fullmatch(r"HP:\d{7}", concept_id):
-        return f"https://hpo.jax.org/browse/term/{concept_id}"
-    if match := re.fullmatch(r"([A-Za-z]+):([A-Za-z]?\d+)", concept_id):
-        return f"https://purl.obolibrary.org/obo/{match.group(1)}_{match.group(2)}"
-    return ""
 
 
 def to_html(
