@@ -1,7 +1,8 @@
 """Write linked Docs for people and programs: JSON Lines, CSV, a table in the terminal, one HTML page. Nothing is linked here."""
 
+from ..kb.concept import concept_url
 from .csv import CSV_COLUMNS, to_csv
-from .html import HEAD_BYTES, Pages, concept_url, fill_pages, is_page, to_html
+from .html import HEAD_BYTES, Pages, fill_pages, is_page, to_html
 from .jsonl import to_jsonl
 from .records import GROUPS, NIL, STATUS, STATUS_NAMES, Places, Row, linked_spans, row_of, rows
 from .table import MAX_WIDTH, MIN_WIDTH, to_table

@@ -6,8 +6,9 @@ from collections.abc import Iterable
 from typing import Any
 
 from ..kb import semantic_types
+from ..kb.concept import concept_url
 from ..kb.knowledge_base import KnowledgeBase
-from ..render.html import MAX_DEFINITION, concept_url, marked_note
+from ..render.html import MAX_DEFINITION, marked_note
 from ..render.records import NIL, Row, entity_of, group_of, one_line
 from .events import UNKNOWN
 from .gold import place_of
