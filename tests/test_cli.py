@@ -329,7 +329,7 @@ def test_lines_and_files_that_cannot_be_read_do_not_lose_the_others(tmp_path: Pa
     assert [(r["note"], r["mention"]) for r in records(said.stdout)] == [("notes:1", "fever"), ("notes:4", "cough"), ("b", "tremor")]
     (line,) = said.stderr.strip().splitlines()
     assert line.startswith("[E054] 3 of 6 notes could not be linked (the others were); the first that failed is 'notes:2': ")
-    assert f"[E403] '{path}', line 2: it has no field 'text' that holds text." in line
+    assert f"[E403] '{path}', line 2: it has no field 'text' that holds text. Correct these notes" in line
     out = tmp_path / "out.csv"
     assert refused("link", folder / "a.txt", "--format", "csv", "--out", out).startswith("[E404]")
     assert not out.exists()

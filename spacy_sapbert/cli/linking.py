@@ -74,7 +74,7 @@ class NotesRun:
         if isinstance(reason, Exception):
             if not self.linked:
                 raise reason
-            reason = describe(reason)
+            reason = describe(reason).rstrip(".")
         raise fail("E054", count=self._failures, total=self._failures + self.linked, note=note, why=reason)
 
     def _batches(self, takes: Callable[[list[Read]], Callable[[int, Any], None]]) -> Iterator[list[Read]]:
