@@ -230,10 +230,11 @@ class LinkerBundle:
         """Warn W004 if the calibration was fit with other settings."""
         if self.calibration is None:
             return
-        now = settings.scores_depend_on()
+        now = {"rerank": None, **settings.scores_depend_on()}
         if self.ranker is None:
             del now["rank"]  # without a ranker both values mean the same
-        different = {key: value for key, value in self.calibration.settings.items() if key in now and now[key] != value}
+        then = {"rerank": None, **self.calibration.settings}
+        different = {key: value for key, value in then.items() if key in now and now[key] != value}
         if different:
             shown = ", ".join(f"{key}={value!r}, not {now[key]!r}" for key, value in different.items())
             warn("W004", path=self.folder, differences=shown)
@@ -342,6 +343,11 @@ def make_encoder(architecture: str, settings: dict[str, Any]) -> Encoder:
 def is_fast(encoder: Encoder) -> bool:
     """Return whether an encoder is the static one that comes with this package."""
     return encoder.architecture == STATIC_ENCODER and not encoder.name
+
+
+def is_default(encoder: Encoder) -> bool:
+    """Return whether an encoder is the transformer that comes with this package."""
+    return encoder.architecture == NAME_ENCODER and not encoder.name
 
 
 # -- index --------------------------------------------------------------------------------------------------------------

@@ -117,6 +117,8 @@ class Errors:
     E053 = "The operating system can't use '{path}' ({error}). Check that it exists and that you have the permission, or give another one."
     E054 = "{count:,} of {total:,} notes could not be linked (the others were); the first that failed is '{note}': {why}. Correct these notes, or leave them out."
     E055 = "The cache '{path}' can't be used ({error}). Set {env} to a folder that can be written."
+    E056 = "rerank=\"names\" of '{component}' works with the default encoder only, and linker '{path}' has another one. Leave `rerank` out, or take a linker with the default encoder, such as 'hpo'."
+    E057 = "The reranker of this package, '{path}', is damaged: {why}. Install this package again."
     E026 = "The names of '{out}' are being encoded by another build, into '{path}'. Wait until it ends, or give another folder."
     E027 = (
         "One of {count} processes that encode names died ({error}), often because memory ran out. Complete shards are kept: run the same command "

@@ -128,6 +128,7 @@ class SapBertLinker(DocComponent):
     vocabularies = Setting[Optional[Names]]()
     languages = Setting[Optional[Names]]()
     rank = Setting[Optional[str]]()
+    rerank = Setting[Optional[str]]()
     exact_match = Setting[bool]()
     candidates_batch_size = Setting[int]()
     cache_size = Setting[int]()

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from cachetools import LRUCache
 
-from .bundle import LinkerBundle
+from .bundle import LinkerBundle, is_default
 from .calibration import Calibration, Observed
 from .candidates import DECIMALS, EMPTY, Candidate, Hits, Ranking, Rules, Standing, rank
 from .context.base import Choice
@@ -29,6 +29,7 @@ from .kb.knowledge_base import KnowledgeBase
 from .ranking.features import FeatureReader
 from .ranking.fit import Example
 from .ranking.ranker import FEATURES
+from .ranking.rerank import COMPARED, SHIPPED_RERANKER, NameComparer, read_reranker, static_encoder
 from .settings import COSINE, LEARNED, Filter, Settings
 from .types import Bools1d, Floats2d, Ints1d, Ints2d
 
@@ -41,6 +42,9 @@ FORMS_BUDGET = 0.125  # search budget with `new_words=False`: names with the sam
 VOCABULARIES_SHOWN = 12  # in an error message
 _WORDS = re.compile(r"[^\W_]+")
 _FUNCTION_WORDS = frozenset(["a", "and", "by", "in", "of", "or", "the", "to", "with"])
+
+_NOTHING: Ints1d = np.zeros(0, dtype=np.int64)
+_NO_HITS = Hits(_NOTHING, _NOTHING, _NOTHING, np.zeros(0), _NOTHING, _NOTHING)
 
 Ranked = Callable[[Sequence[str], Hits], Standing]  # (normalised mentions, what was found for them) -> their order
 Query = tuple[str, Filter]  # a mention's text and the semantic types that it may be linked to
@@ -106,7 +110,8 @@ class CandidateSearch:
 
     Raises:
         SapbertError: E010, `target_precision` or `coverage` needs a calibration; E011, the calibration can't reach it; E050, `rank` needs a ranker;
-            E105, E107, the knowledge base does not have a vocabulary or language.
+            E056, `rerank` needs the default encoder; E057, the file of the reranker is damaged; E105, E107, the knowledge base does not have a
+            vocabulary or language.
     """
 
     def __init__(self, bundle: LinkerBundle, settings: Settings, *, component: str = "sapbert_linker", lock: threading.RLock | None = None) -> None:
@@ -118,6 +123,10 @@ class CandidateSearch:
             raise fail("E050", component=component, path=bundle.folder, why=bundle.why_not_ranked)
         self.bundle, self.settings = bundle, settings
         self.ranker = None if settings.rank == COSINE else bundle.ranker
+        if settings.rerank is not None and not is_default(bundle.encoder):
+            raise fail("E056", component=component, path=bundle.folder)
+        self.reranker = None if settings.rerank is None else read_reranker(SHIPPED_RERANKER)
+        self._comparer = NameComparer(partial(_names_of, bundle.kb), lambda names: static_encoder().encode(names))
         self._features = FeatureReader(partial(_surface_forms, bundle.kb))  # not a bound method: it would refer back to this search
         self.least_probability, self.score_gap = _targets(bundle, settings, component)
         encoder = bundle.encoder
@@ -218,7 +227,7 @@ class CandidateSearch:
             least = round(self.least_probability, DECIMALS)
             explain.update(threshold=None, target_precision=self.settings.target_precision, least_probability=least)
         if top is not None and top.rank_score is not None:
-            explain["rank"] = {"score": top.rank_score, **{name: round(share, DECIMALS) + 0.0 for name, share in zip(FEATURES, top.shares)}}
+            explain.update(self._shares(top.rank_score, top.shares))
         if top is not None:
             name = kb.matched_name(top.surface_form, top.concept)
             explain.update(id=kb.concept_id(top.concept), name=name.text, source=name.source, term_type=name.term_type, score=top.score)
@@ -227,6 +236,18 @@ class CandidateSearch:
             explain["margin"] = None if second is None else _margin(top, ranking)
             explain["ties"] = [kb.concept_id(concept) for concept in ranking.tied]
         return Answer(kept, kb.codes(chosen[0].concept) if linked else {}, explain, linked, probability if kept else None)
+
+    def _shares(self, score: float, shares: tuple[float, ...]) -> dict[str, dict[str, float]]:
+        """Return what made the score that ranked a concept, for the explanation."""
+        first, second = shares[: len(FEATURES)], shares[len(FEATURES) :]
+        found = {}
+        looked_again = any(second)
+        before = round(sum(first), DECIMALS) if looked_again else score
+        if self.ranker is not None:
+            found["rank"] = {"score": before, **_by_name(FEATURES, first)}
+        if looked_again:
+            found["rerank"] = {"score": score, "first": before, **_by_name(COMPARED, second)}
+        return found
 
     # -- meanings in context --------------------------------------------------------------------------------------------
 
@@ -257,7 +278,8 @@ class CandidateSearch:
             linked = probability >= self.least_probability - NOISE
         explain: dict[str, Any] = {**answer.explain, "linked": linked, "meaning": choice.meaning}
         if allowed and allowed[0][0] != answer.explain.get("id"):
-            explain.pop("rank", None)  # it belongs to the concept that the text alone found
+            for shares in ("rank", "rerank"):
+                explain.pop(shares, None)  # they belong to the concept that the text alone found
         scores = dict(self.meanings(answer))
         rows = [(concept, scores.get(concept, CHOSEN_BY_CONTEXT_SCORE)) for concept, _ in allowed[: self.settings.max_entities_per_mention]]
         if allowed:
@@ -326,6 +348,28 @@ class CandidateSearch:
             queries: see `observe`.
             gold: see `observe`.
         """
+        return self._examples(queries, gold, self._features.features)
+
+    def second_looks(self, queries: Sequence[Query], gold: Sequence[str]) -> list[Example]:
+        """Return the scores of the candidates of annotated mentions, best score first, with what a second look at them finds.
+
+        The columns are the score and those of `COMPARED`. For the rest see `examples`.
+
+        Args:
+            queries: see `observe`.
+            gold: see `observe`.
+        """
+
+        def look(names: Sequence[str], hits: Hits) -> npt.NDArray[np.float64]:
+            best = hits.starts
+            return np.column_stack([hits.score[best], self._comparer.compared(names, hits.query[best], hits.concept[best])])
+
+        return self._examples(queries, gold, look)
+
+    def _examples(
+        self, queries: Sequence[Query], gold: Sequence[str], read: Callable[[Sequence[str], Hits], npt.NDArray[np.float64]]
+    ) -> list[Example]:
+        """Return the candidates of annotated mentions with the values that `read` gives each pair of a mention and a concept, see `examples`."""
         wanted: dict[tuple[Query, tuple[int, ...]], None] = {}
         for (text, types), kb_id in zip(queries, gold):
             wanted[(self.normal(text), types), tuple(self._rows_of(kb_id))] = None
@@ -335,7 +379,7 @@ class CandidateSearch:
             for types in dict.fromkeys(query[1] for query, _ in wanted):
 
                 def watch(names: Sequence[str], hits: Hits, types: Filter = types) -> Standing:
-                    values, best = self._features.features(names, hits), hits.starts
+                    values, best = read(names, hits), hits.starts
                     order = np.lexsort((hits.concept[best], hits.place[best], -hits.score[best], hits.query[best]))
                     concept, query, values = hits.concept[best][order], hits.query[best][order], values[order]
                     for q in np.unique(query).tolist():
@@ -347,7 +391,7 @@ class CandidateSearch:
                 for start in range(0, len(texts), size):
                     for text, (_, exact) in zip(texts[start : start + size], self._rank(texts[start : start + size], types, rules, watch)):
                         if not exact:
-                            seen.setdefault((text, types), (np.zeros(0, dtype=np.int64), np.zeros((0, len(FEATURES)))))
+                            seen.setdefault((text, types), (np.zeros(0, dtype=np.int64), read([], _NO_HITS)))
         found = [(seen[query], rows) for query, rows in wanted if query in seen]
         return [Example(values, np.isin(concept, rows)) for (concept, values), rows in found]
 
@@ -399,7 +443,7 @@ class CandidateSearch:
                 found[part], cosines[part] = index.query(vectors[part], k, allowed=mask.names, budget=budget)
         found, cosines = self._with_added(vectors, found, cosines, mask.added_names)
         found[~vectors.any(axis=1)] = -1  # the encoder knows none of its words
-        if by is None and self.ranker is not None:
+        if by is None and (self.ranker is not None or self.reranker is not None):
             by = self._standing
         ranker = None if by is None else partial(by, names)
         added = None if kb.added is None else kb.added.name_table
@@ -432,9 +476,16 @@ class CandidateSearch:
         return vectors
 
     def _standing(self, names: Sequence[str], hits: Hits) -> Standing:
-        """Rank hits of normalised mentions by the ranker."""
-        assert self.ranker is not None
-        return self._features.standing(self.ranker, names, hits)
+        """Rank hits of normalised mentions by the ranker or by their scores, and then by a second look at close calls."""
+        if self.ranker is not None:
+            first = self._features.standing(self.ranker, names, hits)
+        else:
+            first = self._by_score(hits)
+        return first if self.reranker is None else self._comparer.standing(self.reranker, names, hits, first)
+
+    def _by_score(self, hits: Hits) -> Standing:
+        """Return the order by the scores alone. All of it is the share of the cosine."""
+        return Standing(hits.score[hits.starts], np.stack([hits.score[hits.starts], *np.zeros((len(FEATURES) - 1, len(hits.starts)))], axis=1))
 
     def _with_added(self, vectors: Floats2d, rows: Ints2d, cosines: Floats2d, allowed: Bools1d | None = None) -> tuple[Ints2d, Floats2d]:
         """Append all a added surface forms to what the index found: (q, k) -> (q, k + a). There are only a few."""
@@ -524,6 +575,15 @@ def _targets(bundle: LinkerBundle, settings: Settings, component: str) -> tuple[
     if calibration is not None and settings.coverage is not None:
         score_gap = calibration.score_gap(settings.coverage)
     return least, score_gap
+
+
+def _by_name(names: Sequence[str], shares: Sequence[float]) -> dict[str, float]:
+    return {name: round(share, DECIMALS) + 0.0 for name, share in zip(names, shares)}
+
+
+def _names_of(kb: KnowledgeBase, row: int) -> list[str]:
+    """Return the normalised names of a concept, the canonical one first."""
+    return [normalise(name.text, name.language) for name in kb.names_of(row)]
 
 
 def _surface_forms(kb: KnowledgeBase, rows: Sequence[int]) -> list[str]:

@@ -13,6 +13,7 @@ from .kb import semantic_types
 from .kb.concept import ENGLISH
 
 LEARNED, COSINE = "learned", "cosine"  # values of `rank`
+NAMES = "names"  # value of `rerank`
 SAMPLED, FULL = "sampled", "full"  # values of `verify`
 FAST = "fast"  # the static encoder that comes with this package
 PAIRED = "paired"  # both encoders that come with this package, as one
@@ -52,6 +53,8 @@ class Settings:
         languages: search names in these languages only ("en"); None is all that the knowledge base has.
         rank: how candidates are ordered: "learned" by the linker's ranker, "cosine" by their scores alone; None is "learned" if the linker has a
             ranker.
+        rerank: "names" for a second look at close calls: the first ten candidates are compared by all their names, also by the fast encoder; needs
+            the default encoder. None is no second look.
         exact_match: give a mention that equals a name the score 1.0, without encoding it.
         candidates_batch_size: number of mentions that are encoded and searched at once.
         cache_size: number of mentions whose answers are cached; 0 is none.
@@ -89,6 +92,7 @@ class Settings:
     vocabularies: Optional[Names] = None
     languages: Optional[Names] = None
     rank: Optional[str] = None
+    rerank: Optional[str] = None
     exact_match: bool = True
     candidates_batch_size: int = 4096
     cache_size: int = 100_000
@@ -119,6 +123,7 @@ class Settings:
             fits = share is None or (isinstance(share, (int, float)) and 0.0 < share < 1.0)
             require(setting, fits, "it must be a share, between 0 and 1, or null.")
         require("rank", self.rank in (None, LEARNED, COSINE), f"it must be '{LEARNED}', '{COSINE}', or null.")
+        require("rerank", self.rerank in (None, NAMES), f"it must be '{NAMES}', or null.")
         require("verify", self.verify in (SAMPLED, FULL), f"it must be '{SAMPLED}' or '{FULL}'.")
         require("nil", self.nil in ("", "NIL"), "it must be '' or 'NIL'.")
         require("attr_name", self.attr_name.isidentifier(), "it must be a Python name.")
@@ -164,6 +169,7 @@ class Settings:
             "exact_match": self.exact_match,
             "rank": COSINE if self.rank == COSINE else LEARNED,
             "resolve_abbreviations": self.resolve_abbreviations,
+            **({} if self.rerank is None else {"rerank": self.rerank}),
             **definitions,
             "types": {label: sorted(tuis) for label, tuis in self.types_of_labels.items()} or None,
             "vocabularies": None if self.vocabularies is None else list(self.vocabularies),

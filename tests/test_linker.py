@@ -134,6 +134,7 @@ def test_default_config():
         "encoder": None,
         "resolve_abbreviations": True,
         "rank": None,
+        "rerank": None,
         "k": 30,
         "threshold": 0.8,
         "new_words": True,

@@ -10,7 +10,6 @@ import numpy.typing as npt
 from scipy.optimize import minimize
 
 from ..errors import fail
-from .ranker import FEATURES
 
 FEWEST = 200  # mentions with right and wrong candidates that are needed; with fewer, the weights differ from sample to sample
 PENALTY = 1e-3  # weight of the squared weights of standardised features, relative to the mean loss of a mention
@@ -40,7 +39,7 @@ def fit_weights(sets: Sequence[Sequence[Example]]) -> tuple[float, ...]:
         sets: annotated mentions of each corpus.
 
     Returns:
-        A weight for each of FEATURES, divided by the weight of the cosine.
+        A weight for each feature, divided by the weight of the first one: the cosine of a ranker, the first score of a reranker.
 
     Raises:
         SapbertError: E047, too few mentions, or a higher cosine does not make a candidate more probable.
@@ -78,7 +77,7 @@ def fit_weights(sets: Sequence[Sequence[Example]]) -> tuple[float, ...]:
         slope = scaled.T @ ((every - good) * counts[of]) + 2.0 * PENALTY * weights
         return float(counts @ (sum_of_all - sum_of_right) + PENALTY * weights @ weights), slope
 
-    found = minimize(loss, np.zeros(len(FEATURES)), jac=True, method="L-BFGS-B").x / spread
+    found = minimize(loss, np.zeros(values.shape[1]), jac=True, method="L-BFGS-B").x / spread
     if found[0] <= 0.0:
         raise fail("E047", why="a higher cosine does not make a candidate more often right in them", n=sum(map(len, sets)))
     return tuple(float(weight) for weight in found / found[0])

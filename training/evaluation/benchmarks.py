@@ -555,6 +555,19 @@ class BenchmarkReader:
             known[label] = known.get(label, 0) + 1
         return Earlier(names, new, counts, seen)
 
+    def dictionary_of(self, part: str) -> str:
+        """Return the name of the dictionary of a part of a corpus, such as "ncbi-dev": a key of DICTIONARIES or a path."""
+        return self.sources[part.partition("-")[0]].dictionary
+
+    def knowledge_base(self, part: str) -> KnowledgeBase:
+        """Return the dictionary of a part of a corpus as a knowledge base.
+
+        Raises:
+            SapbertError: E542 (its file is missing), E1xx.
+        """
+        source = self.sources[part.partition("-")[0]]
+        return self._dictionary(part, source.dictionary, vocabulary_of(source))[0]
+
     def _dictionary(self, name: str, given: str, vocabulary: str) -> tuple[KnowledgeBase, Dictionary]:
         """Return a dictionary and its knowledge base, which is built if a file is given.
 

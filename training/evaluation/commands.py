@@ -1,4 +1,4 @@
-"""The commands `evaluate`, `calibrate`, `ranker`, `end-to-end` and `cross-lingual`. Modules are imported only when a command runs."""
+"""The commands `evaluate`, `calibrate`, `ranker`, `reranker`, `end-to-end` and `cross-lingual`. Modules are imported only when a command runs."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ RESULT = "JSON file for the results; a Markdown table is written next to it."
 SEED = "Seed of samples and resamples."
 DATA = "Folder of corpora and dictionaries."
 KB = "Folder of the knowledge base"
+WORK = "Folder in which dictionaries are built once and then reused."
 GPU = Annotated[int, typer.Option(help="Number of the GPU that encodes; -1: the CPU.")]
 SET = (
     "A corpus of your own; can be given several times: a file or folder of any layout, looked up in a knowledge base, an ontology, or a table "
@@ -37,7 +38,7 @@ def evaluate(
     kb: Annotated[Path, typer.Option(help=f"{KB}, for the held-out benchmarks.")] = Path("artifacts/kb"),
     pairs: Annotated[Path, typer.Option(help="Folder that `python -m training pairs` wrote, for the held-out benchmarks.")] = Path("artifacts/pairs"),
     data: Annotated[Path, typer.Option(help=DATA)] = Path("assets"),
-    work: Annotated[Path, typer.Option(help="Folder in which dictionaries are built once and then reused.")] = Path("artifacts/evaluation"),
+    work: Annotated[Path, typer.Option(help=WORK)] = Path("artifacts/evaluation"),
     out: Annotated[Path, typer.Option(help=RESULT)] = Path("metrics/evaluation.json"),
     limit: Annotated[
         int,
@@ -120,6 +121,21 @@ def ranker(
     from .ranker import train_and_write
 
     typer.echo(train_and_write(linker, split_commas(fit), split_commas(test), data, out, ranker=ranker, gpu_id=gpu_id))
+
+
+def reranker(
+    fit: Annotated[str, typer.Option(help="Parts of corpora to train on, separated by commas.")] = "ncbi-train,bc5cdr-train,gsc-dev,biomap",
+    test: Annotated[str, typer.Option(help="Parts of corpora to measure on, separated by commas. Each part of --fit is measured, too.")] = "",
+    data: Annotated[Path, typer.Option(help=DATA)] = Path("assets"),
+    work: Annotated[Path, typer.Option(help=WORK)] = Path("artifacts/evaluation"),
+    reranker: Annotated[Path | None, typer.Option(help="File for the reranker. Default: the one of this package.")] = None,
+    out: Annotated[Path, typer.Option(help="JSON file for the figures.")] = Path("metrics/reranker.json"),
+) -> None:
+    """Train the reranker, which takes a second look at close calls, and measure it on each corpus after training on other dictionaries."""
+    from .catalogue import split_commas
+    from .reranker import train_and_write
+
+    typer.echo(train_and_write(split_commas(fit), split_commas(test), data, work, out, reranker=reranker, progress=True))
 
 
 def end_to_end(

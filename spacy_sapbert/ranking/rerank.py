@@ -1,0 +1,171 @@
+"""The second look at close calls: compare a mention with all names of its first candidates, by the static encoder.
+
+A search scores a concept by its nearest name only. If two candidates score nearly the same, the other names of the concepts, and an encoder
+that looks at words and letters instead of tokens, often say which one is right.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Annotated, Literal
+
+import numpy as np
+import numpy.typing as npt
+from cachetools import LRUCache
+from pydantic import BaseModel, ConfigDict, Field
+
+from ..candidates import DECIMALS, Hits, Standing
+from ..encoders.static import StaticEncoder
+from ..errors import DamagedFile, fail
+from ..files import read_stored
+from ..types import Floats2d, Ints1d
+
+FORMAT = 1
+COMPARED = ("nearest_name", "canonical_name")
+SHIPPED_RERANKER = Path(__file__).parents[1] / "data" / "reranker.json"  # made by `python -m training reranker`
+DEPTH = 10  # candidates of a mention that are compared again
+MOST_NAMES = 50  # names of a concept that are compared
+CACHED = 5_000  # concepts whose vectors are cached, about 8 kB each
+Floats = npt.NDArray[np.float64]
+Encode = Callable[[Sequence[str]], Floats2d]
+
+
+@dataclass(frozen=True)
+class Reranker:
+    """How much a second look counts, and when it is taken.
+
+    Args:
+        weights: a weight for each of COMPARED, relative to the weight of the first score, which is 1.
+        margin: a mention is a close call if its first candidate is at most this far before the runner-up.
+        fit_on: a description of the data, in words.
+    """
+
+    weights: tuple[float, float]
+    margin: float
+    fit_on: str
+
+    def to_json(self) -> str:
+        """Return the text that `read_reranker` reads."""
+        content = {
+            "kind": "reranker",
+            "format": FORMAT,
+            "features": COMPARED,
+            "weights": self.weights,
+            "margin": self.margin,
+            "fit_on": self.fit_on,
+        }
+        return json.dumps(content, ensure_ascii=False, indent=1) + "\n"
+
+
+class _Stored(BaseModel):
+    """The content of a reranker's file."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+
+    kind: Literal["reranker"]
+    format: Literal[1]
+    features: tuple[Literal["nearest_name"], Literal["canonical_name"]]
+    weights: tuple[float, float]
+    margin: Annotated[float, Field(ge=0.0)]
+    fit_on: str
+
+
+def read_reranker(path: Path) -> Reranker:
+    """Read a reranker's file.
+
+    Raises:
+        DamagedFile: E057, the file is damaged or not there.
+        SapbertError: E106, it is of another kind or format.
+    """
+    try:
+        stored = read_stored(path, _Stored, kind="reranker", version=FORMAT, damaged="E057")
+    except OSError as error:
+        raise fail("E057", DamagedFile, path=path, why=f"it can't be read ({type(error).__name__})") from error
+    return Reranker(stored.weights, stored.margin, stored.fit_on)
+
+
+@cache
+def static_encoder() -> StaticEncoder:
+    """Return the static encoder of this package. It is read on the first call."""
+    return StaticEncoder().initialize()
+
+
+class NameComparer:
+    """Compares mentions with all names of concepts. Only one thread at a time may use it.
+
+    Args:
+        names: row of a concept -> its normalised names, the canonical one first.
+        encode: names -> vectors (n, d), L2-normalised.
+    """
+
+    def __init__(self, names: Callable[[int], list[str]], encode: Encode) -> None:
+        self._names, self._encode = names, encode
+        self._vectors: LRUCache[int, Floats2d] = LRUCache(CACHED)  # of a concept, by its row
+
+    def compared(self, mentions: Sequence[str], query: Ints1d, concept: Ints1d) -> Floats:
+        """Return the cosines of pairs of a mention and a concept, (g, 2): with the concept's nearest name, and with its canonical name.
+
+        Args:
+            mentions: (q,) normalised mentions.
+            query: (g,) number of the mention of each pair.
+            concept: (g,) row of the concept of each pair.
+        """
+        found = np.zeros((len(query), len(COMPARED)))
+        if not len(query):
+            return found
+        asked = np.unique(query)
+        vectors = dict(zip(asked.tolist(), self._encode([mentions[q] for q in asked.tolist()])))
+        of = self._vectors_of(dict.fromkeys(concept.tolist()))
+        for i, (q, row) in enumerate(zip(query.tolist(), concept.tolist())):
+            cosines = of[row] @ vectors[q]  # (names,)
+            found[i] = cosines.max(), cosines[0]
+        return found
+
+    def _vectors_of(self, rows: dict[int, None]) -> dict[int, Floats2d]:
+        """Return the vectors of the names of each concept, the canonical name's first."""
+        known = {row: self._vectors[row] for row in rows if row in self._vectors}
+        names = {row: self._names(row)[:MOST_NAMES] for row in rows if row not in known}
+        if names:
+            vectors = self._encode([name for each in names.values() for name in each])
+            ends = np.cumsum([len(each) for each in names.values()])
+            fresh = dict(zip(names, np.split(vectors, ends[:-1])))
+            self._vectors.update(fresh)
+            known.update(fresh)
+        return known
+
+    def standing(self, reranker: Reranker, mentions: Sequence[str], hits: Hits, first: Standing) -> Standing:
+        """Return the order after a second look at the close calls among some mentions.
+
+        The first DEPTH candidates of a close call get their first score plus the weighted cosines. The others stay behind them: they get what the
+        lowest of these got. Mentions that are no close call keep their scores.
+
+        Args:
+            reranker: the weights, and what a close call is.
+            mentions: (q,) normalised mentions.
+            hits: names that were found.
+            first: the order after the first look; its shares have f columns.
+
+        Returns:
+            The scores, and shares with two more columns, one for each of COMPARED.
+        """
+        best = hits.starts
+        query, concept, place = hits.query[best], hits.concept[best], hits.place[best]
+        order = np.lexsort((concept, place, -first.scores, query))
+        more = np.zeros((len(best), len(COMPARED)))
+        groups = [group for group in np.split(order, np.flatnonzero(np.diff(query[order])) + 1) if _is_close(first.scores[group], reranker.margin)]
+        if groups:
+            looked_at = np.concatenate([group[:DEPTH] for group in groups])
+            more[looked_at] = self.compared(mentions, query[looked_at], concept[looked_at]) * np.array(reranker.weights)
+            for group in groups:
+                lowest = group[:DEPTH][np.argmin(more[group[:DEPTH]].sum(axis=1))]
+                more[group[DEPTH:]] = more[lowest]
+        return Standing(np.round(first.scores + more.sum(axis=1), DECIMALS), np.hstack([first.shares, more]))
+
+
+def _is_close(scores: Floats, margin: float) -> bool:
+    """Return whether the first of some scores, best first, is at most a margin before the second."""
+    return len(scores) > 1 and round(float(scores[0] - scores[1]), DECIMALS) <= margin

@@ -1,0 +1,117 @@
+"""The figures of `python -m training reranker`, computed by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from spacy_sapbert.build.linker import read_source
+from spacy_sapbert.encoders.transformer import NameEncoder
+from spacy_sapbert.errors import SapbertError
+from spacy_sapbert.kb.builder import build_kb
+from spacy_sapbert.kb.knowledge_base import KnowledgeBase
+from spacy_sapbert.ranking.fit import Example
+from spacy_sapbert.ranking.rerank import DEPTH, Reranker
+from spacy_sapbert.search import CandidateSearch
+from training.evaluation.benchmarks import BenchmarkReader
+from training.evaluation.reranker import Change, Part, changes, first_after, fitted, is_close, make_search, p_value, train_reranker
+
+TINY = Path(__file__).parents[2] / "data" / "tiny_clinic.tsv"
+WEIGHTS = (1.0, 0.5, 0.25)
+
+
+def example(rows: list[tuple[float, float, float]], right: int) -> Example:
+    return Example(np.array(rows).reshape(-1, 3), np.arange(len(rows)) == right)
+
+
+SECOND_IS_BETTER = [(0.9, 0.2, 0.0), (0.85, 0.8, 0.4)]  # 0.9 + 0.1 = 1.0 and 0.85 + 0.4 + 0.1 = 1.35
+
+
+def test_close_calls_by_hand() -> None:
+    assert is_close(example(SECOND_IS_BETTER, 0), 0.05)
+    assert not is_close(example(SECOND_IS_BETTER, 0), 0.04999)
+    assert not is_close(example([(0.9, 0.0, 0.0)], 0), 2.0)
+
+
+def test_the_first_after_a_second_look() -> None:
+    assert first_after(example(SECOND_IS_BETTER, 0), WEIGHTS) == 1
+    assert first_after(example([(0.9, 0.5, 0.0), (0.9, 0.5, 0.0)], 0), WEIGHTS) == 0
+    beyond = [(0.9, 0.0, 0.0)] * DEPTH + [(0.9, 1.0, 1.0)]
+    assert first_after(example(beyond, 0), WEIGHTS) == 0
+
+
+def test_changes_by_hand() -> None:
+    """One is won, one is lost, one is wrong before and after, one is no close call, and for one nothing was found."""
+    clear = [(0.9, 0.0, 0.0), (0.5, 1.0, 1.0)]
+    examples = [example(SECOND_IS_BETTER, 1), example(SECOND_IS_BETTER, 0), example(SECOND_IS_BETTER, -1), example(clear, 0), example([], 0)]
+    found = changes(examples, WEIGHTS, 0.08)
+    assert found == Change(looks=3, before=2, won=1, lost=1)
+    assert found.after == 2
+    assert changes(examples, WEIGHTS, 2.0) == Change(looks=4, before=2, won=1, lost=2)
+
+
+def test_p_values_by_hand() -> None:
+    assert p_value(3, 0) == pytest.approx(2 * 0.5**3)
+    assert p_value(3, 1) == pytest.approx(2 * (1 + 4) / 16)
+    assert p_value(0, 0) == 1.0
+
+
+def test_bad_input(tmp_path: Path) -> None:
+    none = BenchmarkReader(tmp_path, Path("none"), Path("none"), Path("none"))
+    with pytest.raises(SapbertError, match=r"\[E548\].*--fit"):
+        train_reranker([], [], none)
+    with pytest.raises(SapbertError, match=r"\[E519\].*gsc-dev"):
+        train_reranker(["gsc-dev"], ["gsc-dev"], none)
+
+
+@pytest.fixture(scope="module")
+def search(tmp_path_factory: pytest.TempPathFactory) -> CandidateSearch:
+    folder = tmp_path_factory.mktemp("kb") / "kb"
+    build_kb([read_source(TINY)], folder, progress=False)
+    return make_search(KnowledgeBase(folder), NameEncoder().initialize())
+
+
+def test_each_corpus_is_measured_with_weights_of_the_other_dictionaries(search: CandidateSearch) -> None:
+    """In `a` and `b` the nearest name tells the right candidate, in `c` it tells the wrong one; `c` has the dictionary of `a`."""
+    helps = [example([(0.9, 0.2, 0.0), (0.89, 0.8, 0.0)], 1)] * 150 + [example([(0.9, 0.8, 0.0), (0.7, 0.2, 0.0)], 0)] * 150
+    harms = [example([(0.9, 0.2, 0.0), (0.89, 0.8, 0.0)], 0)] * 10
+    parts = {
+        "a": Part("one", helps, [], [], search),
+        "b": Part("two", helps, [], [], search),
+        "c": Part("one", harms, [], [], search),
+    }
+    made, figures = fitted(parts, ["a", "b"])
+    assert isinstance(made, Reranker)
+    assert made.weights[0] > 0.1
+    assert made.fit_on == "gold mentions of a, b"
+    assert [figures["corpora"]["a"][key] for key in ("n", "looks", "before", "after", "won", "lost")] == [300, 50.0, 50.0, 100.0, 150, 0]
+    assert [figures["corpora"]["c"][key] for key in ("n", "before", "after", "won", "lost")] == [10, 100.0, 0.0, 0, 10]
+    assert figures["corpora"]["c"]["p"] == pytest.approx(2 / 2**10)
+    every = figures["margins"]["2.0"]
+    assert (every["n"], every["looks"], every["won"], every["lost"]) == (610, 100.0, 300, 10)
+
+
+def test_second_looks_of_a_search(search: CandidateSearch) -> None:
+    """The search gives the candidates in the order of their scores; the order after a second look is the one that the training counts on."""
+    kb = search.bundle.kb
+    mentions = ["diabetes", "disorder of the mitral valve", "disease of the heart", "venous thrombosis in the leg", "pneumonias of lungs"]
+    gold = [kb.concept_id(0)] * len(mentions)
+    examples = search.second_looks([(text, None) for text in mentions], gold)
+    assert len(examples) == len(mentions)
+    assert all((np.diff(one.values[:, 0]) <= 0).all() for one in examples)
+    assert all((one.values[:, 1] >= one.values[:, 2] - 1e-6).all() for one in examples)  # the nearest name is at least as near as the canonical one
+    search.reranker = Reranker((0.5, 0.25), 0.08, "by hand")
+    try:
+        again = search.find([(text, None) for text in mentions])
+        reranked = [("rerank" in found.answer.explain) for found in again]
+        assert reranked == [is_close(one, 0.08) for one in examples]
+        assert True in reranked
+        for one, found in zip(examples, again):
+            if "rerank" in found.answer.explain:
+                best = one.values[:DEPTH] @ np.array([1.0, 0.5, 0.25])
+                assert found.answer.explain["rerank"]["score"] == pytest.approx(best.max(), abs=2e-5)
+    finally:
+        search.reranker = None
+        search.forget()

@@ -1,0 +1,276 @@
+"""Train the reranker, which takes a second look at close calls: `python -m training reranker --fit ncbi-train,bc5cdr-train,gsc-dev,biomap`.
+
+The default encoder searches each corpus's own dictionary exactly. To measure the reranker on a corpus, it is trained only on corpora with another
+dictionary. The reranker is written into the package, the figures into metrics/reranker.json.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import spacy
+
+from spacy_sapbert.about import __version__
+from spacy_sapbert.annotated import read_gold
+from spacy_sapbert.bundle import LinkerBundle
+from spacy_sapbert.candidates import DECIMALS
+from spacy_sapbert.encoders.transformer import NameEncoder
+from spacy_sapbert.files import write_text
+from spacy_sapbert.indexes.exact import ExactIndex
+from spacy_sapbert.kb.additions import Additions
+from spacy_sapbert.kb.knowledge_base import KnowledgeBase
+from spacy_sapbert.ranking.fit import Example, fit_weights
+from spacy_sapbert.ranking.rerank import COMPARED, DEPTH, SHIPPED_RERANKER, Reranker
+from spacy_sapbert.search import CandidateSearch, Query
+from spacy_sapbert.settings import Settings
+
+from ..corpora import GOLD, Corpus, shared_documents
+from ..errors import fail
+from .benchmarks import BenchmarkReader
+from .calibrate import gold_docs, read_part, without
+from .evaluate import versions
+
+FORMAT = 1
+MARGIN = 0.08  # measured: a larger margin costs more second looks and gains nothing
+MARGINS = (0.02, 0.05, 0.08, 0.15, 2.0)  # 2.0 is every mention
+PROTOCOL = (
+    "Gold mentions whose text is not a name of the dictionary, each text with the same gold counted once; abbreviations resolved as the linker does; "
+    "exact search by the default encoder over the corpus's own dictionary. Per cent of these mentions whose gold concept is first; mentions whose "
+    "concept was not found count as wrong, those whose concept the dictionary does not have are left out. Each corpus was measured with weights that "
+    "were trained on the corpora of the other dictionaries; documents that are in two corpora count only in the first one. p: exact McNemar test."
+)
+
+
+class Part(NamedTuple):
+    """The annotated mentions of a part of a corpus.
+
+    Attributes:
+        dictionary: name of its dictionary.
+        examples: the mentions that are no exact match, with the scores of their candidates and what a second look finds.
+        queries: the mentions.
+        gold: their gold ids.
+        search: the search over its dictionary.
+    """
+
+    dictionary: str
+    examples: list[Example]
+    queries: list[Query]
+    gold: list[str]
+    search: CandidateSearch
+
+
+class Change(NamedTuple):
+    """What a second look changes.
+
+    Attributes:
+        looks: how many mentions are looked at again.
+        before: how many have a right first candidate before it.
+        won: how many have one only after it.
+        lost: how many have one only before it.
+    """
+
+    looks: int
+    before: int
+    won: int
+    lost: int
+
+    @property
+    def after(self) -> int:
+        """How many mentions have a right first candidate after it."""
+        return self.before + self.won - self.lost
+
+
+def is_close(example: Example, margin: float) -> bool:
+    """Return whether the first candidate is at most a margin before the second. The first column of the values is the score."""
+    return len(example.right) > 1 and round(float(example.values[0, 0] - example.values[1, 0]), DECIMALS) <= margin
+
+
+def first_after(example: Example, weights: Sequence[float]) -> int:
+    """Return which candidate is first after a second look at the first DEPTH. Equal ones keep the order of the scores."""
+    return int(np.argmax(np.round(example.values[:DEPTH] @ np.array(weights), DECIMALS)))
+
+
+def changes(examples: Sequence[Example], weights: Sequence[float], margin: float) -> Change:
+    """Count what second looks change.
+
+    Args:
+        examples: mentions with their candidates, best score first.
+        weights: of the score, which is 1, and of each of COMPARED.
+        margin: what a close call is.
+    """
+    looks = before = won = lost = 0
+    for example in examples:
+        if not len(example.right):
+            continue
+        close, was = is_close(example, margin), bool(example.right[0])
+        now = bool(example.right[first_after(example, weights)]) if close else was
+        looks, before, won, lost = looks + close, before + was, won + (now and not was), lost + (was and not now)
+    return Change(looks, before, won, lost)
+
+
+def p_value(won: int, lost: int) -> float:
+    """Return the p-value of an exact McNemar test: how probable so uneven a split is if wins and losses are equally likely."""
+    from scipy.stats import binomtest
+
+    return float(binomtest(won, won + lost).pvalue) if won + lost else 1.0
+
+
+def make_search(kb: KnowledgeBase, encoder: NameEncoder, *, progress: bool = False) -> CandidateSearch:
+    """Return an exact search over the names of a knowledge base."""
+    vectors = encoder.encode(list(kb.surface_forms()), progress=progress)
+    bundle = LinkerBundle(kb.path, kb, encoder, ExactIndex.over(vectors), ranker=None, calibration=None, additions=Additions())
+    return CandidateSearch(bundle, Settings(spans_key=GOLD, language="en"))
+
+
+def read_parts(names: Sequence[str], reader: BenchmarkReader, *, progress: bool = False) -> dict[str, Part]:
+    """Read parts of corpora, and search their mentions in their dictionaries. Each dictionary is encoded once."""
+    corpora: dict[str, Corpus] = {name: read_part(reader, name) for name in names}
+    for pair in shared_documents(corpora):
+        later = max(pair.left, pair.right, key=list(corpora).index)
+        corpora[later] = without(corpora[later], {*pair.by_id, *(places[later == pair.right] for places in pair.by_text)})
+    nlp, encoder = spacy.blank("en"), NameEncoder().initialize()
+    searches: dict[str, CandidateSearch] = {}
+    parts = {}
+    for name, corpus in corpora.items():
+        dictionary = reader.dictionary_of(name)
+        if dictionary not in searches:
+            searches[dictionary] = make_search(reader.knowledge_base(name), encoder, progress=progress)
+        search = searches[dictionary]
+        found = zip(*read_gold(gold_docs(corpus, nlp), search.settings))
+        known = [(query, kb_id) for query, kb_id in found if any(search.bundle.kb.rows_of(one.strip()) for one in kb_id.split("|"))]
+        queries, gold = [query for query, _ in known], [kb_id for _, kb_id in known]
+        parts[name] = Part(dictionary, search.second_looks(queries, gold), queries, gold, search)
+    return parts
+
+
+def others(parts: Mapping[str, Part], fit: Sequence[str], name: str) -> list[list[Example]]:
+    """Return the examples of the parts to train on that have another dictionary than a part."""
+    return [_cut(parts[other].examples) for other in fit if parts[other].dictionary != parts[name].dictionary]
+
+
+def _cut(examples: Sequence[Example]) -> list[Example]:
+    """Return examples with only the candidates that a second look is taken at."""
+    return [Example(example.values[:DEPTH], example.right[:DEPTH]) for example in examples]
+
+
+def cost(parts: Mapping[str, Part], reranker: Reranker) -> float:
+    """Return the time of encoding and searching all mentions with second looks, relative to the time without. The vectors of concepts are cached."""
+    seconds = []
+    for used in (None, reranker):
+        start = time.perf_counter()
+        for part in parts.values():
+            part.search.reranker = used
+            part.search.observe(part.queries, part.gold)
+        seconds.append(time.perf_counter() - start)
+    return seconds[1] / seconds[0]
+
+
+def train_reranker(fit: Sequence[str], test: Sequence[str], reader: BenchmarkReader, *, progress: bool = False) -> tuple[Reranker, dict[str, Any]]:
+    """Train a reranker on parts of corpora, and measure it on each corpus after training on the corpora of other dictionaries.
+
+    Args:
+        fit: Parts to train on.
+        test: Parts to measure on.
+        reader: Reads the corpora and their dictionaries.
+        progress: Show progress bars.
+
+    Returns:
+        The reranker and the figures.
+
+    Raises:
+        SapbertError: E047 (too few mentions), E519 (a part is in both), E540, E542, E548 (no part to train on).
+    """
+    for part in set(fit) & set(test):
+        raise fail("E519", part=part)
+    if not fit:
+        raise fail("E548", setting="--fit", value="", why="a reranker is trained on annotated mentions; give parts of corpora")
+    return fitted(read_parts([*fit, *test], reader, progress=progress), fit)
+
+
+def fitted(parts: Mapping[str, Part], fit: Sequence[str]) -> tuple[Reranker, dict[str, Any]]:
+    """Train a reranker on some of the parts, and measure it on all of them.
+
+    Args:
+        parts: The annotated mentions of each part.
+        fit: Parts to train on.
+
+    Returns:
+        The reranker and the figures.
+
+    Raises:
+        SapbertError: E047 (too few mentions).
+    """
+    weights = {name: fit_weights(others(parts, fit, name)) for name in parts}
+    whole = fit_weights([_cut(parts[name].examples) for name in fit])
+    words = f"gold mentions of {', '.join(fit)}"
+    made = Reranker((whole[1], whole[2]), MARGIN, words)
+    rows = {name: _row(part.examples, changes(part.examples, weights[name], MARGIN)) for name, part in parts.items()}
+    margins = {}
+    for margin in MARGINS:
+        each = [changes(part.examples, weights[name], margin) for name, part in parts.items()]
+        total = Change(*(sum(values) for values in zip(*each)))
+        margins[str(margin)] = _row([example for part in parts.values() for example in part.examples], total)
+    found = {
+        "kind": "reranker",
+        "format": FORMAT,
+        "made_by": __version__,
+        "versions": versions(),
+        "protocol": PROTOCOL,
+        "fit_on": words,
+        "corpora": rows,
+        "margins": margins,
+        "weights": dict(zip(("score", *COMPARED), whole)),
+        "time": cost(parts, made),
+    }
+    return made, found
+
+
+def _row(examples: Sequence[Example], change: Change) -> dict[str, float]:
+    n = len(examples)
+    return {
+        "n": n,
+        "looks": 100.0 * change.looks / n if n else 0.0,
+        "before": 100.0 * change.before / n if n else 0.0,
+        "after": 100.0 * change.after / n if n else 0.0,
+        "won": change.won,
+        "lost": change.lost,
+        "p": p_value(change.won, change.lost),
+    }
+
+
+def train_and_write(
+    fit: Sequence[str], test: Sequence[str], data: Path, work: Path, out: Path, *, reranker: Path | None = None, progress: bool = False
+) -> str:
+    """Train a reranker, and write it and its figures.
+
+    Args:
+        fit: Parts of corpora to train on.
+        test: Parts of corpora to measure on.
+        data: Folder of corpora and dictionaries.
+        work: Folder in which dictionaries are built.
+        out: JSON file for the figures.
+        reranker: File for the reranker; None: the one of the package.
+        progress: Show progress bars.
+
+    Returns:
+        A table for the terminal.
+
+    Raises:
+        SapbertError: See `train_reranker`.
+    """
+    nowhere = Path("no-such-folder")
+    made, found = train_reranker(fit, test, BenchmarkReader(data, nowhere, nowhere, work, progress=progress), progress=progress)
+    write_text(SHIPPED_RERANKER if reranker is None else reranker, made.to_json())
+    write_text(out, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    lines = ["corpus: mentions, share looked at again, right at 1 by score -> after a second look trained on other dictionaries (won, lost, p)"]
+    for name, row in [*found["corpora"].items(), *((f"margin {margin}", row) for margin, row in found["margins"].items())]:
+        lines.append(
+            f"{name}: {row['n']:,}, {row['looks']:.0f}%, {row['before']:.1f} -> {row['after']:.1f} ({row['won']}, {row['lost']}, {row['p']:.3f})"
+        )
+    weights = ", ".join(f"{name} {weight:.3f}" for name, weight in found["weights"].items())
+    return "\n".join([*lines, f"weights: {weights}", f"time with second looks: {found['time']:.2f} x"])
