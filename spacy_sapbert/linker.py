@@ -42,6 +42,7 @@ from .state import LinkerState
 from .types import VectorIndex
 
 LINKER_FOLDER = "linker"  # in the component's folder of a saved pipeline
+TOKENS_AROUND = 15  # tokens on each side of a span that are read to see whether its text is written in capitals
 DEFAULT_CONFIG = {
     **default_config(),
     "model": {"@architectures": NAME_ENCODER},
@@ -329,7 +330,7 @@ class SapBertLinker(DocComponent):
         if not search.settings.english or not is_short_word(mention.text):
             return found
         span = place[2]
-        capitals = mention.text.isupper() and mention.text == span.text and in_capitals(span.doc.text, span.start_char, span.end_char)
+        capitals = mention.text.isupper() and mention.text == span.text and _among_capitals(span)
         return as_written(search, mention.text, search.settings.types_of(span.label_), found, capitals=capitals)
 
     def _in_context(self, search: CandidateSearch, prediction: Prediction) -> Prediction:
@@ -593,6 +594,12 @@ class SapBertLinker(DocComponent):
         self.name = state.pop("name")
         self.__dict__.update(state)
         set_extensions(self.settings.attr_name, self.name)
+
+
+def _among_capitals(span: Any) -> bool:
+    """Return whether the text around a span is written in capitals. Only the tokens near it are read, because `doc.text` joins all tokens."""
+    around = span.doc[max(0, span.start - TOKENS_AROUND) : min(len(span.doc), span.end + TOKENS_AROUND)]
+    return in_capitals(around.text, span.start_char - around.start_char, span.end_char - around.start_char)
 
 
 def _link(mention: Mention, found: Found, nil: str) -> Link:
