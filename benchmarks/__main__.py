@@ -1,4 +1,4 @@
-"""`python -m benchmarks [linking|throughput|load|kb|umls|engines|encoders|size|status|gold|service|review|workers|fuzz|all] [--data FOLDER]`."""
+"""`python -m benchmarks [linking|throughput|load|kb|umls|engines|encoders|size|status|gold|service|review|workers|fuzz|soak|all] [--data FOLDER]`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 
 app = typer.Typer(add_completion=False)
 SECTIONS = ("linking", "throughput", "load", "kb", "umls", "engines", "encoders", "size", "status", "gold", "service", "review", "workers")
-TRIALS = ("fuzz",)  # they give no figures of speed or accuracy, so `all` does not run them
+TRIALS = ("fuzz", "soak")  # they give no figures of speed or accuracy, so `all` does not run them
 Section = Enum("Section", {name: name for name in (*SECTIONS, *TRIALS, "all")}, type=str)  # type: ignore[misc]
 
 
@@ -27,12 +27,16 @@ def main(
     size: int | None = typer.Option(
         None, help="engines: number of synthetic vectors, such as 10000000; default: the real vectors, and a million synthetic ones."
     ),
-    linker: str = typer.Option("", help="engines: the registered linker or linker folder whose names are measured; default: HPO and MONDO."),
+    linker: str = typer.Option(
+        "", help="engines: the registered linker or linker folder whose names are measured; default: HPO and MONDO. soak: the linker; default: hpo."
+    ),
     milvus: str = typer.Option("", help="engines: address of a Milvus server, such as http://localhost:19530, to measure it too."),
     milvus_pid: int = typer.Option(0, help="engines: process id of that server, if it is on this machine, to measure its memory."),
     inputs: int | None = typer.Option(None, help="fuzz: number of inputs over all targets; default: 1000000."),
     targets: str = typer.Option("", help="fuzz: names of targets, separated by commas; default: all."),
     seed: int | None = typer.Option(None, help="fuzz: seed of the mutations."),
+    docs: int | None = typer.Option(None, help="soak: number of Docs; default: 20000."),
+    loads: int | None = typer.Option(None, help="soak: number of loads and unloads; default: 200."),
 ) -> None:
     """Print the figures that the documentation gives."""
     os.environ.setdefault("TQDM_DISABLE", "1")
@@ -46,7 +50,11 @@ def main(
     umls.SIZE = concepts or umls.SIZE
     engines.SIZES = (size,) if size else engines.SIZES
     engines.LINKER, engines.MILVUS, engines.MILVUS_PID = linker, milvus, milvus_pid
-    if section.value in TRIALS:
+    if section.value == "soak":
+        from . import soak
+
+        soak.DOCS, soak.LOADS, soak.LINKER = docs or soak.DOCS, loads or soak.LOADS, linker or soak.LINKER
+    if section.value == "fuzz":
         from .fuzz import command
 
         command.INPUTS, command.TARGETS, command.SEED = inputs or command.INPUTS, targets, command.SEED if seed is None else seed
