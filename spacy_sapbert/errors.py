@@ -98,7 +98,7 @@ class Errors:
     E018 = "'{path}' is being written by another `annotate`. Wait until it ends, or give another folder. If no other one is running, delete '{lock}'."
     E019 = "No room left to write '{path}' ({error}). Finished partitions are kept: free some space, and run the same command again."
     E020 = "No Ray cluster answers at '{address}' ({error}). Give the address of a running cluster, or leave --ray-address out to start one on this machine."
-    E021 = "A worker died {times} times while it loaded the pipeline ({why}). Use fewer --workers: each of them loads the whole pipeline."
+    E021 = "A worker died {times} times while it loaded the pipeline ({why}). If memory ran out, use fewer --workers: each of them loads the whole pipeline."
     E022 = "No name can be added to concept '{id}': {why}. linker.add_concept('{id}', names) adds it as a new concept."
     E023 = "The linker's additions can't be read from '{path}': {why}. Delete that file, and add the names again."
     E024 = "{name!r} can't be a name: it must be a text with a letter or a digit, of at most {most} characters."
@@ -281,6 +281,7 @@ class Errors:
     )
     W016 = "The release '{path}' has no {what} '{missing}', which a filter asks for; it has: {others}. Correct the spelling of the filter."
     W020 = "The service listens on {host}, where other machines may reach it, and requires no API key. Set {env}, or leave --host out."
+    W021 = "A worker died while it annotated {part}: {why}. Another worker tries this partition again."
     W003 = "No setting of the index reaches an Acc@1 within {points:.1f} points of exact search; the best one found is used (Acc@1 {acc:.4f}, exact {exact:.4f})."
 
 

@@ -105,7 +105,8 @@ def annotate(
         sentences=sentences,
         athena=None if athena is None else str(athena.absolute()),
     )
-    report = run(source, out, settings, engine=engine.value, workers=workers, partition_size=partition_size, ray_address=ray_address)
+    how = {"engine": engine.value, "workers": workers, "partition_size": partition_size, "ray_address": ray_address}
+    report = run(source, out, settings, isolated=True, **how)  # type: ignore[arg-type]
     counts = report.counts
     failed = f", {counts.failed:,} failed ({out / FAILED})" if counts.failed else ", none failed"
     typer.echo(

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timezone
@@ -53,6 +53,7 @@ def annotate(
     partition_size: int = 1000,
     ray_address: str | None = None,
     progress: bool = True,
+    isolated: bool = False,
 ) -> AnnotationReport:
     """Annotate a corpus into the files part-00000.parquet, part-00001.parquet … of a folder, or into those of another format.
 
@@ -69,12 +70,15 @@ def annotate(
         partition_size: number of notes in a partition.
         ray_address: address of a Ray cluster; None: see `annotate_in_ray`.
         progress: show a progress bar.
+        isolated: run a single local worker as a process, too, as several workers always do. If it crashes, it is replaced, and this process goes on.
+            The process knows only components and extensions that the settings name.
 
     Raises:
         SapbertError: E002, a setting is wrong, or `out` is inside `source`; E017, the folder was started with other settings or input;
             E018, another run is writing the folder; E409, some partitions could not be finished. Also the errors of `open_corpus`, of loading and of
             writing.
     """
+    start = time.perf_counter()
     settings = settings or AnnotationSettings()
     settings = replace(
         settings, linker_name=_absolute(settings.linker_name), pipeline=_absolute(settings.pipeline), athena=_absolute(settings.athena)
@@ -90,8 +94,11 @@ def annotate(
     corpus = open_corpus(source, partition_size, text_field=settings.text_field, id_field=settings.id_field, keep=settings.keep_columns)
     if out.resolve() == Path(source).resolve() or Path(source).resolve() in out.resolve().parents:
         raise fail("E002", setting="out", component="annotate", value=str(out), why="it must not be in the folder that is read.")
-    with Annotator(settings, out) as annotator, _locked(out):  # created here, too, so that wrong settings raise before anything is written
-        manifest: dict[str, Any] = {"settings": {**annotator.fingerprint(), "partition_size": partition_size}, "input": corpus.description}
+    waiting = sum(read_counts(out, partition.number, settings.format) is None for partition in corpus.partitions)
+    workers = max(1, min(workers, waiting))
+    # started here, too, so that wrong settings raise before anything is written
+    with _started(settings, out, engine, workers, isolated, ray_address) as (fingerprint, run), _locked(out):
+        manifest: dict[str, Any] = {"settings": {**fingerprint, "partition_size": partition_size}, "input": corpus.description}
         if settings.format not in RECORDS:
             manifest[STARTED] = datetime.now(timezone.utc).isoformat(timespec="seconds")  # exports hold a time, which must not depend on the worker
         _begin(out, manifest, corpus)
@@ -100,31 +107,38 @@ def annotate(
         todo = [partition for partition in corpus.partitions if partition.number not in kept]
         if todo:
             (out / SUMMARY).unlink(missing_ok=True)
-        outcomes = _outcomes(annotator, todo, engine, workers, ray_address)
-        start = time.perf_counter()
+        outcomes = run(todo) if todo else iter(())
         counts = _finish(out, corpus, kept, _shown(outcomes, corpus, todo, progress), settings.format)
         rate = sum(partition.notes for partition in todo) / (time.perf_counter() - start)
         return AnnotationReport(counts, len(corpus.partitions), len(kept), rate)
 
 
+@contextmanager
+def _started(
+    settings: AnnotationSettings, out: Path, engine: str, workers: int, isolated: bool, address: str | None
+) -> Iterator[tuple[dict[str, Any], Callable[[Sequence[Partition]], Iterator[Outcome]]]]:
+    """Give what the output depends on, and the function that annotates partitions."""
+    if engine == "local" and (workers > 1 or isolated):
+        from .local import workers_of
+
+        with workers_of(settings, out, workers) as crew:
+            assert crew.loaded is not None
+            yield crew.loaded.fingerprint, crew.run
+        return
+    with Annotator(settings, out) as annotator:
+        if engine == "ray":
+            from .ray import annotate_in_ray
+
+            yield annotator.fingerprint(), lambda todo: annotate_in_ray(settings, out, todo, min(workers, len(todo)), address)
+        else:
+            from .local import annotate_here
+
+            yield annotator.fingerprint(), lambda todo: annotate_here(annotator, todo)
+
+
 def _absolute(given: str | None) -> str | None:
     """Return the absolute path of an existing folder; other values, such as registered names, are returned unchanged."""
     return os.path.abspath(given) if given and os.path.isdir(given) else given
-
-
-def _outcomes(annotator: Annotator, todo: Sequence[Partition], engine: str, workers: int, address: str | None) -> Iterator[Outcome]:
-    from .local import annotate_here, annotate_in_processes
-
-    if not todo:
-        return iter(())
-    workers = min(workers, len(todo))
-    if engine == "ray":
-        from .ray import annotate_in_ray
-
-        return annotate_in_ray(annotator.settings, annotator.out, todo, workers, address)
-    if workers == 1:
-        return annotate_here(annotator, todo)
-    return annotate_in_processes(annotator.settings, annotator.out, todo, workers, Path(annotator.linker.folder))
 
 
 def _shown(outcomes: Iterator[Outcome], corpus: Corpus, todo: Sequence[Partition], progress: bool) -> Iterator[Outcome]:

@@ -1,5 +1,8 @@
 """Run workers as processes on this machine, each with its own pipeline. A worker that dies is replaced, and its partition is tried again.
 
+The parent process loads no pipeline: the first worker that has loaded one says what the output depends on. So a crash below Python ends a worker,
+never the run, also with one worker.
+
 Why this package has its own code for this: docs/design/decisions/0006-own-local-workers.md.
 """
 
@@ -10,17 +13,17 @@ import signal
 from collections import Counter, deque
 from collections import Counter as Counted
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..errors import SapbertError, fail
+from ..errors import SapbertError, fail, warn
 from ..files import changed_files
 from .annotator import AnnotationSettings, Annotator, Outcome
 from .isolated import describe
 from .notes import Partition
-from .parts import AnnotationCounts
+from .parts import AnnotationCounts, part_name
 from .workers import TRIES
 
 READY, DONE, FAILED, FATAL = "ready", "done", "failed", "fatal"
@@ -33,11 +36,23 @@ class _Answer(NamedTuple):
 
     Attributes:
         kind: READY, DONE, FAILED or FATAL.
-        value: counts for DONE, the reason for FAILED, the error that ends the run for FATAL.
+        value: `Loaded` for READY, counts for DONE, the reason for FAILED, the error that ends the run for FATAL.
     """
 
     kind: str
     value: Any = None
+
+
+class Loaded(NamedTuple):
+    """What a worker says when it has loaded its pipeline.
+
+    Attributes:
+        fingerprint: everything that the output depends on, see `Annotator.fingerprint`.
+        linker: folder of the linker.
+    """
+
+    fingerprint: dict[str, Any]
+    linker: str
 
 
 def annotate_here(annotator: Annotator, partitions: Sequence[Partition]) -> Iterator[Outcome]:
@@ -56,24 +71,22 @@ def annotate_here(annotator: Annotator, partitions: Sequence[Partition]) -> Iter
                 break
 
 
-def annotate_in_processes(
-    settings: AnnotationSettings, out: Path, partitions: Sequence[Partition], workers: int, linker: Path | None = None
-) -> Iterator[Outcome]:
-    """Annotate partitions with processes; yield each outcome as soon as it is known.
+@contextmanager
+def workers_of(settings: AnnotationSettings, out: Path, workers: int) -> Iterator[Crew]:
+    """Start workers, and wait until one of them has loaded its pipeline; at the end, stop them all.
 
     Args:
         settings: how notes are annotated.
         out: folder to write into.
-        partitions: the partitions to annotate.
         workers: number of processes.
-        linker: folder of the linker; its files are checked if a process dies of a memory fault.
 
     Raises:
-        SapbertError: errors that a worker raises while it loads or writes; E021, workers die while they load.
+        SapbertError: errors that a worker raises while it loads; E021, workers die while they load.
     """
-    crew = _Crew(settings, out, partitions, workers, linker)
+    crew = Crew(settings, out, workers)
     try:
-        yield from crew.run()
+        crew.load()
+        yield crew
     finally:
         crew.stop()
 
@@ -90,9 +103,10 @@ def _try(annotator: Annotator, partition: Partition) -> _Answer:
 def _work(connection: Connection, settings: AnnotationSettings, out: Path) -> None:
     """The main function of a worker: annotate each partition that it receives and send back the outcome, until the connection is closed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the parent process, which then stops the workers
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     try:
         with Annotator(settings, out) as annotator:
-            connection.send(_Answer(READY))
+            connection.send(_Answer(READY, Loaded(annotator.fingerprint(), str(annotator.linker.folder))))
             while True:
                 connection.send(_try(annotator, connection.recv()))
     except SapbertError as error:
@@ -102,9 +116,14 @@ def _work(connection: Connection, settings: AnnotationSettings, out: Path) -> No
 
 
 def _suspects(linker: Path | None) -> str:
-    """Return in words which files of the linker may have caused the memory fault of a process."""
-    changed = [] if linker is None else changed_files(linker)
-    if changed:
+    """Return in words which files of the linker may have caused the memory fault of a process.
+
+    Args:
+        linker: folder of the linker; None: it is not known, because no worker has loaded it yet.
+    """
+    if linker is None:
+        return "a file of the linker may have been changed since it was built. Build the linker again, or get an unchanged copy"
+    if changed := changed_files(linker):
         return f"in linker '{linker}' {', '.join(changed[:5])} changed since it was built. Build the linker again, or get an unchanged copy"
     return f"the files of linker '{linker}' are as they were built. A library, or the memory of this machine, may be at fault"
 
@@ -116,7 +135,11 @@ class _Worker:
         context = multiprocessing.get_context("spawn")  # after a fork, the threads of torch do not run
         self.connection, other = context.Pipe()
         self.process = context.Process(target=_work, args=(other, settings, out), daemon=True)
-        self.process.start()
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # the worker inherits this, so that Ctrl-C does not interrupt its imports
+        try:
+            self.process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
         other.close()  # so that reading from the connection ends when the worker dies
         self.ready = False
         self.partition: Partition | None = None
@@ -134,27 +157,59 @@ class _Worker:
         return f"a worker was killed by signal {-code} ({signal.Signals(-code).name})" if code < 0 else f"a worker ended with exit code {code}"
 
 
-class _Crew:
-    """All workers, and the partitions that wait for them."""
+class Crew:
+    """All workers, and the partitions that wait for them.
 
-    def __init__(self, settings: AnnotationSettings, out: Path, partitions: Sequence[Partition], workers: int, linker: Path | None) -> None:
-        self.settings, self.out, self.workers, self.linker = settings, out, workers, linker
-        self.waiting: deque[Partition] = deque(partitions)
+    Attributes:
+        loaded: what the first worker said that had loaded its pipeline.
+
+    Args:
+        settings: how notes are annotated.
+        out: folder to write into.
+        workers: number of processes.
+    """
+
+    def __init__(self, settings: AnnotationSettings, out: Path, workers: int) -> None:
+        self.settings, self.out, self.workers = settings, out, workers
+        self.loaded: Loaded | None = None
+        self.waiting: deque[Partition] = deque()
         self.tries: Counted[int] = Counter()
         self.died_early = 0  # number of workers in a row that died while they loaded
         self.crew: dict[Connection, _Worker] = {}
 
-    def run(self) -> Iterator[Outcome]:
+    def load(self) -> None:
+        """Start all workers, and wait until one has loaded its pipeline.
+
+        Raises:
+            SapbertError: errors that a worker raises while it loads; E021, workers die while they load.
+        """
+        while self.loaded is None:
+            self._fill(self.workers)
+            self._wait()
+
+    def run(self, partitions: Sequence[Partition]) -> Iterator[Outcome]:
+        """Annotate partitions; yield each outcome as soon as it is known.
+
+        Raises:
+            SapbertError: errors that a worker raises while it loads or writes; E021, workers die while they load.
+        """
+        self.waiting.extend(partitions)
         while self.waiting or any(worker.partition for worker in self.crew.values()):
             busy = sum(worker.partition is not None for worker in self.crew.values())
-            while len(self.crew) < min(self.workers, len(self.waiting) + busy):
-                worker = _Worker(self.settings, self.out)
-                self.crew[worker.connection] = worker
+            self._fill(min(self.workers, len(self.waiting) + busy))
             for worker in self.crew.values():
                 if worker.ready and worker.partition is None and self.waiting:
                     worker.give(self.waiting.popleft())
-            for connection in wait(list(self.crew), WAIT_SECONDS):
-                yield from self._receive(self.crew[connection])  # type: ignore[index]
+            yield from self._wait()
+
+    def _fill(self, count: int) -> None:
+        while len(self.crew) < count:
+            worker = _Worker(self.settings, self.out)
+            self.crew[worker.connection] = worker
+
+    def _wait(self) -> list[Outcome]:
+        """Wait for messages of workers, and return the outcomes that they give."""
+        return [outcome for connection in wait(list(self.crew), WAIT_SECONDS) for outcome in self._receive(self.crew[connection])]  # type: ignore[index]
 
     def _receive(self, worker: _Worker) -> Iterator[Outcome]:
         try:
@@ -166,7 +221,7 @@ class _Crew:
         if answer.kind == FATAL:
             raise answer.value
         if answer.kind == READY:
-            worker.ready, self.died_early = True, 0
+            worker.ready, self.died_early, self.loaded = True, 0, self.loaded or answer.value
         elif partition is not None:
             worker.partition = None
             if answer.kind == DONE:
@@ -178,13 +233,19 @@ class _Crew:
         del self.crew[worker.connection]
         why = worker.end()
         if -(worker.process.exitcode or 0) in MEMORY_FAULTS:
-            why = f"{why}: {_suspects(self.linker)}"
+            why = f"{why}: {_suspects(self._linker())}"
         if not worker.ready:
             self.died_early += 1
             if self.died_early == TRIES:
                 raise fail("E021", times=TRIES, why=why)
         elif worker.partition is not None:
+            warn("W021", part=part_name(worker.partition.number), why=why)
             yield from self._again(worker.partition, why)
+
+    def _linker(self) -> Path | None:
+        """Return the folder of the linker, if it is known."""
+        name = self.settings.linker_name if self.loaded is None else self.loaded.linker
+        return Path(name) if name and Path(name).is_dir() else None
 
     def _again(self, partition: Partition, why: str) -> Iterator[Outcome]:
         self.tries[partition.number] += 1
@@ -194,6 +255,7 @@ class _Crew:
             yield Outcome(partition.number, None, why)
 
     def stop(self) -> None:
+        """End all workers. Files that they had not finished are removed by the next run."""
         for worker in self.crew.values():
             if worker.ready and worker.partition is None:
                 worker.connection.close()  # an idle worker ends when it notices this

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import socket
 import subprocess
 import sys
@@ -25,7 +26,7 @@ from spacy_sapbert.corpus.annotate import annotate
 from spacy_sapbert.corpus.annotator import AnnotationSettings, Annotator
 from spacy_sapbert.corpus.isolated import describe
 from spacy_sapbert.corpus.notes import Note
-from spacy_sapbert.errors import SapbertError, fail
+from spacy_sapbert.errors import SapbertError, SapbertWarning, fail
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -53,6 +54,11 @@ def trap(doc):
     if "xkillx" in doc.text:
         for bullet in sorted(Path(os.environ["TRAP_BULLETS"]).iterdir()):
             bullet.unlink()
+            if bullet.name == "cut":  # as if another program wrote into the linker's folder
+                os.truncate(os.environ["TRAP_FILE"], 100)
+                return doc
+            if bullet.name == "segv":
+                os.kill(os.getpid(), signal.SIGSEGV)
             if bullet.name == "node":  # the parent is Ray's process for this node
                 os.kill(os.getppid(), signal.SIGKILL)
             os.kill(os.getpid(), signal.SIGKILL)
@@ -232,13 +238,50 @@ def test_what_a_partition_gives_does_not_depend_on_the_last_one(tmp_path: Path, 
 def test_a_killed_worker_loses_nothing_and_nothing_comes_twice(tmp_path: Path, trap: AnnotationSettings, trapped: Any):
     corpus, wanted = trapped
     bullets = load_bullets(1)
-    report = annotate(corpus, tmp_path / "out", trap, workers=2, partition_size=4, progress=False)
+    with pytest.warns(SapbertWarning, match=r"\[W021\] A worker died while it annotated part-00002: a worker was killed by signal 9 \(SIGKILL\)"):
+        report = annotate(corpus, tmp_path / "out", trap, workers=2, partition_size=4, progress=False)
     assert not list(bullets.iterdir())
     assert content(tmp_path / "out") == wanted  # the same as with one worker
     assert (report.kept, report.partitions) == (0, 6)
     rows = read(tmp_path / "out")
     assert len({(row["note_id"], row["start"]) for row in rows}) == len(rows) == report.counts.mentions
     assert {row["note_id"] for row in rows} == {f"n{i}" for i in range(24) if i != 14}
+
+
+def command(corpus: Path, out: Path, trap: AnnotationSettings) -> List[str]:
+    options = ["--pipeline", "trap_pipeline", "--linker-name", str(trap.linker_name), "--no-abbreviations", "--partition-size", "4"]
+    return ["annotate", str(corpus), str(out), *options]
+
+
+@pytest.mark.e2e
+def test_the_command_survives_a_crash_of_its_only_worker(tmp_path: Path, trap: AnnotationSettings, trapped: Any):
+    corpus, wanted = trapped
+    bullet = load_bullets(0) / "segv"
+    bullet.touch()
+    with pytest.warns(SapbertWarning, match=r"\[W021\] .*signal 11 \(SIGSEGV\): the files of linker '.*' are as they were built"):
+        result = CliRunner().invoke(app, command(corpus, tmp_path / "out", trap))
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("24 notes, 1 failed ")
+    assert not bullet.exists()
+    assert content(tmp_path / "out") == wanted  # the same as in one process
+
+
+@pytest.mark.e2e
+def test_a_linker_that_is_cut_short_in_use_is_named(tmp_path: Path, trap: AnnotationSettings, trapped: Any, monkeypatch: pytest.MonkeyPatch):
+    corpus, wanted = trapped
+    linker = Path(shutil.copytree(str(trap.linker_name), tmp_path / "linker"))
+    monkeypatch.setenv("TRAP_FILE", str(linker / "index" / "vectors.npy"))
+    (load_bullets(0) / "cut").touch()
+    with pytest.warns(SapbertWarning, match=r"\[W021\] .*\(SIGBUS\): in linker '.*' index/vectors\.npy changed since it was built"):
+        result = CliRunner().invoke(app, command(corpus, tmp_path / "out", replace(trap, linker_name=str(linker))))
+    assert result.exit_code == 1
+    assert result.stderr.splitlines()[-1].startswith("[E202]")  # the next worker finds the damage when it loads
+    assert "'vectors.npy' has 100 bytes" in result.stderr
+    shutil.rmtree(linker)
+    shutil.copytree(str(trap.linker_name), linker)
+    assert CliRunner().invoke(app, command(corpus, tmp_path / "out", replace(trap, linker_name=str(linker)))).exit_code == 0
+    parts = {name: data for name, data in wanted.items() if name != "_manifest.json"}  # it has a hash of the pipeline, whose config names the folder
+    assert {name: data for name, data in content(tmp_path / "out").items() if name != "_manifest.json"} == parts
 
 
 @pytest.mark.e2e
