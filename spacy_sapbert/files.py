@@ -30,6 +30,7 @@ _LOCK, _NEW, _OLD = "lock", "new", "old"  # in a temporary folder: a lock held w
 _GRACE_SECONDS = 60.0  # a temporary folder younger than this may not be locked yet
 _EVERY_BYTE: ContextVar[bool] = ContextVar("every_byte", default=False)
 _DISK_FULL = ("no space left", "disk is full", "quota exceeded", " requested and ")  # parts of messages
+_TORCH_SAVE = ("pytorchstreamwriter failed writing", " . unexpected pos ", "iostream error")  # of torch.save, which says no more
 
 
 def parse_json(text: str | bytes) -> Any:
@@ -237,6 +238,8 @@ def writing_folder(target: str | Path) -> Iterator[Path]:
             yield scratch / _NEW
             _replace_folder(scratch, target)
     finally:
+        if (scratch / _OLD).exists() and not target.exists():  # interrupted between the two renames
+            os.replace(scratch / _OLD, target)
         shutil.rmtree(scratch, ignore_errors=True)
 
 
@@ -299,12 +302,16 @@ def valid_text(text: object) -> str:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file that appears complete or not at all.
+    """Write a text file that appears complete or not at all. Temporary files that killed processes left for it are removed.
 
     Raises:
         SapbertError: E008, the disk is full.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
+    for left in path.parent.glob(f".{glob.escape(path.name)}.????????.tmp"):  # the names of mkstemp
+        with suppress(OSError):
+            if time.time() - left.stat().st_mtime >= _GRACE_SECONDS:
+                left.unlink()
     handle, scratch = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
     try:
         with open(handle, "w", encoding="utf-8") as file:
@@ -324,7 +331,7 @@ def is_disk_full(error: BaseException) -> bool:
     Python's own file calls set errno. NumPy, SQLite, Annoy and safetensors only give a message, and each gives a different one.
     """
     message = str(error).lower()
-    return getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or any(words in message for words in _DISK_FULL)
+    return getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or any(words in message for words in (*_DISK_FULL, *_TORCH_SAVE))
 
 
 def reserve(path: Path) -> None:
@@ -335,16 +342,10 @@ def reserve(path: Path) -> None:
 
 
 def _replace_folder(scratch: Path, target: Path) -> None:
-    """Move the new folder to the target. If that fails, the old one is moved back."""
-    if not target.exists():
-        os.replace(scratch / _NEW, target)
-        return
-    os.replace(target, scratch / _OLD)
-    try:
-        os.replace(scratch / _NEW, target)
-    except OSError:
-        os.replace(scratch / _OLD, target)
-        raise
+    """Move the new folder to the target. If that fails, the caller moves the old one back."""
+    if target.exists():
+        os.replace(target, scratch / _OLD)
+    os.replace(scratch / _NEW, target)
 
 
 def clear_abandoned(target: Path) -> None:

@@ -14,6 +14,9 @@ try:
 except SapbertError as error:
     sys.exit(str(error))
 
-from .cli import app
+try:
+    from .cli import app
+except KeyboardInterrupt:
+    sys.exit(130)  # Ctrl-C before anything was begun
 
 app()

@@ -11,12 +11,13 @@ from typing import Any
 
 import typer
 
-from spacy_sapbert.errors import SapbertError
+from spacy_sapbert.errors import SapbertError, fail
+from spacy_sapbert.signals import described, ending_raises
 
 from . import commands
 from .data import commands as data
 from .evaluation import commands as evaluation
-from .launcher import hand_over
+from .launcher import hand_over, is_launched
 from .loop import commands as loop
 from .mentions import commands as mentions
 from .report import commands as report
@@ -33,12 +34,18 @@ app = typer.Typer(
 
 
 def guarded(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Wrap a command so that a `SapbertError` ends it with the message on stderr and exit code 1."""
+    """Wrap a command so that a `SapbertError` ends it with the message on stderr and exit code 1, and a signal with a message and 128 + its number."""
 
     @functools.wraps(command)
     def run(*arguments: Any, **options: Any) -> None:
         try:
-            command(*arguments, **options)
+            with ending_raises():
+                command(*arguments, **options)
+        except KeyboardInterrupt as interrupt:
+            what, code = described(interrupt)
+            if not is_launched():  # the launcher says it, once
+                typer.echo(fail("E058", what=what), err=True)
+            raise typer.Exit(code) from None
         except SapbertError as error:
             if not hand_over(error):
                 typer.echo(error, err=True)

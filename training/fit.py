@@ -157,17 +157,16 @@ def fit(config: Config) -> dict[str, Any]:
     checkpoints = Path(f"{recipe.paths.out}.checkpoints")
     settings = _settings(config, prepared)
     last = _last_checkpoint(checkpoints, settings)
-    if is_main_process() and last is None:
-        _begin(checkpoints, settings)
-    loop = _make_trainer(encoder, recipe, prepared, checkpoints, is_resumed=last is not None)
-    sizes = model.trainable(encoder)
-    try:
+    with naming_full_disk(checkpoints):
+        if is_main_process() and last is None:
+            _begin(checkpoints, settings)
+        loop = _make_trainer(encoder, recipe, prepared, checkpoints, is_resumed=last is not None)
+        sizes = model.trainable(encoder)
         with naming_memory(recipe, prepared.batch_size):
-            loop.train(resume_from_checkpoint=last)
-    except (OSError, RuntimeError) as error:
-        if is_disk_full(error):
-            raise fail("E516", path=checkpoints, error=error, checkpoint=trainer.last_good(str(checkpoints)).capitalize()) from error
-        raise
+            if last is not None and trainer.has_ended(last):  # killed between its last checkpoint and its end
+                loop.take_over(last)
+            else:
+                loop.train(resume_from_checkpoint=last)
     wait_for_all()  # the checkpoints are removed below; other processes may still read them
     if not is_main_process():
         return {}
@@ -303,6 +302,20 @@ def wait_for_all() -> None:
 
     if dist.is_available() and dist.is_initialized():
         dist.barrier()
+
+
+@contextmanager
+def naming_full_disk(checkpoints: Path) -> Iterator[None]:
+    """Convert every error of a full disk into E516, which names the last good checkpoint."""
+    from .loop import trainer
+
+    try:
+        yield
+    except Exception as error:  # the libraries that write a checkpoint raise many types
+        if not is_disk_full(error) and getattr(error, "code", "") != "E008":
+            raise
+        cause = error.__cause__ if isinstance(error, SapbertError) else error
+        raise fail("E516", path=checkpoints, error=cause, checkpoint=trainer.last_good(str(checkpoints)).capitalize()) from error
 
 
 @contextmanager

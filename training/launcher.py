@@ -14,7 +14,8 @@ import time
 from pathlib import Path
 from typing import NoReturn
 
-from spacy_sapbert.errors import SapbertError
+from spacy_sapbert.errors import SapbertError, fail
+from spacy_sapbert.signals import Ended, described
 
 OURS = "SPACY_SAPBERT_LAUNCHER"  # environment variable that is set in the processes that this launcher starts
 ERROR_FILE = "TORCHELASTIC_ERROR_FILE"  # environment variable in which torch's launcher names the file of a process for its error
@@ -38,11 +39,16 @@ def hand_over(error: SapbertError) -> bool:
     Returns:
         Whether our launcher started this process, so that it shows the error.
     """
-    if OURS not in os.environ or ERROR_FILE not in os.environ:
+    if not is_launched():
         return False
     text = json.dumps({"message": str(error), "code": error.code, "timestamp": int(time.time())})  # torch reads message and timestamp
     Path(os.environ[ERROR_FILE]).write_text(text, encoding="utf-8")
     return True
+
+
+def is_launched() -> bool:
+    """Say whether our launcher started this process."""
+    return OURS in os.environ and ERROR_FILE in os.environ
 
 
 def main(processes: str, *arguments: str) -> None:
@@ -51,6 +57,7 @@ def main(processes: str, *arguments: str) -> None:
     Raises:
         ChildFailedError: A process ended with an error that has no code.
     """
+    from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.run import parse_args, run
 
@@ -58,6 +65,10 @@ def main(processes: str, *arguments: str) -> None:
     logging.disable(logging.ERROR)  # torch's launcher logs each process that it ends after an error
     try:
         run(parse_args(["--standalone", "--nproc_per_node", processes, "-m", "training", "train", *arguments]))
+    except SignalException as ended:  # a signal to this process; it has ended the others
+        what, code = described(Ended(ended.sigval))
+        print(fail("E058", what=what), file=sys.stderr)
+        sys.exit(code)
     except ChildFailedError as failed:
         coded = [failure for failure in failed.failures.values() if "code" in failure.error_file_data]
         if not coded:

@@ -69,6 +69,10 @@ def cached(name: str, parts: list[str], build: Callable[[Path], Any]) -> Path:
     """
     folder = cache_folder() / "-".join([name, f"v{VERSION}", __version__, *parts])
     if (folder / "manifest.json").is_file():
+        if folder.with_name(folder.name + ".vectors").is_dir():
+            from .vectors import clear_finished  # imported here, because it takes time
+
+            clear_finished(folder)
         return folder
     lock = folder.with_name(folder.name + ".lock")
     check_cache(folder.parent)

@@ -6,6 +6,7 @@ the same build is started again, it checks these shards and encodes the others. 
 
 from __future__ import annotations
 
+import glob
 import hashlib
 import json
 import multiprocessing
@@ -14,7 +15,7 @@ import shutil
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -27,7 +28,7 @@ from tqdm import tqdm
 
 from ..devices import check_gpus, gpu_numbers, gpus_there, only
 from ..encoders.base import Encoder
-from ..errors import fail, warn
+from ..errors import SapbertError, fail, warn
 from ..files import is_disk_full, reserve, write_text
 from ..kb.knowledge_base import KnowledgeBase
 from ..types import Floats2d, Ints1d
@@ -169,6 +170,16 @@ def folder_of(out: Path) -> Path:
     return out.with_name(out.name + SUFFIX)
 
 
+def clear_finished(out: Path) -> None:
+    """Remove the vectors of a folder that is finished, which a build left if it was killed just after it."""
+    folder = folder_of(out)
+    if folder.is_dir():
+        with suppress(SapbertError):  # a build holds them
+            lock = _hold(folder, out)
+            shutil.rmtree(folder, ignore_errors=True)
+            lock.release()
+
+
 def bytes_begun(out: Path) -> int:
     """Return the bytes of vectors on disk that a stopped build of `out` left; 0 if there are none."""
     path = folder_of(out) / VECTORS
@@ -191,6 +202,8 @@ def _hold(folder: Path, out: Path) -> FileLock:
     Raises:
         SapbertError: E026, another build holds the lock.
     """
+    for left in folder.parent.glob(f".{glob.escape(folder.name)}.*.tmp"):  # a process was killed while it removed its vectors
+        shutil.rmtree(left, ignore_errors=True)
     while True:
         folder.mkdir(parents=True, exist_ok=True)
         lock = FileLock(folder / LOCK, timeout=0)

@@ -11,6 +11,7 @@ import typer
 
 from ..errors import SapbertError, fail, logger
 from ..files import valid_text
+from ..signals import described, ending_raises
 
 app = typer.Typer(help="Link mentions of clinical text to UMLS concepts.", no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
 kb_app = typer.Typer(help="Build and inspect knowledge bases.", no_args_is_help=True)
@@ -47,6 +48,8 @@ ABBREVIATIONS = typer.Option(True, help="Resolve abbreviations that the text def
 def command(where: typer.Typer, name: str) -> Callable[[Callable[P, None]], Callable[P, None]]:
     """Register a function as a command. An error with a code, or of the operating system, is shown as one message, and the exit code is 1.
 
+    If a signal ends the command, what it had begun is removed, and the exit code is 128 and the number of the signal.
+
     Args:
         where: the app that the command belongs to.
         name: name of the command.
@@ -57,7 +60,12 @@ def command(where: typer.Typer, name: str) -> Callable[[Callable[P, None]], Call
         def run(*args: P.args, **kwargs: P.kwargs) -> None:
             _show_log()
             try:
-                function(*args, **kwargs)
+                with ending_raises():
+                    function(*args, **kwargs)
+            except KeyboardInterrupt as interrupt:
+                what, code = described(interrupt)
+                typer.secho(str(fail("E058", what=what)), fg=typer.colors.RED, err=True)
+                raise typer.Exit(code) from interrupt
             except SapbertError as error:
                 typer.secho(valid_text(error), fg=typer.colors.RED, err=True)
                 raise typer.Exit(1) from error

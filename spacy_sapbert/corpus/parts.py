@@ -137,7 +137,7 @@ def finish_parts(out: Path, numbers: Iterable[int], form: str) -> None:
 
 def clear_scratch(out: Path) -> None:
     """Remove the temporary files and folders of workers that were killed."""
-    for scratch in [*out.glob(".part-*.tmp"), *out.glob(f"{FAILED}/.part-*.tmp"), *out.glob(f"{COUNTS}/.part-*.tmp")]:
+    for scratch in [*out.glob(".part-*.tmp"), *out.glob("._*.json.*.tmp"), *out.glob(f"{FAILED}/.part-*.tmp"), *out.glob(f"{COUNTS}/.part-*.tmp")]:
         if scratch.is_dir():
             shutil.rmtree(scratch, ignore_errors=True)
         else:

@@ -213,6 +213,28 @@ def test_a_checkpoint_that_a_kill_cut_short_is_passed_over(settings: Dict[str, A
     assert all(torch.equal(whole[key], resumed[key]) for key in whole)
 
 
+@pytest.mark.e2e
+@pytest.mark.parametrize("keep", ["last", "best"])
+def test_a_training_killed_after_its_last_step_trains_no_more(
+    settings: Dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, keep: str
+) -> None:
+    def killing(*_: Any) -> None:
+        raise Killed
+
+    whole = run(settings, training__keep=keep, paths__out=str(tmp_path / "whole"))
+    with monkeypatch.context() as patch:
+        patch.setattr(fit, "_save", killing)
+        with pytest.raises(Killed):
+            run(settings, training__keep=keep)
+    assert (tmp_path / "encoder.checkpoints" / "checkpoint-4").is_dir()
+    resumed = run(settings, training__keep=keep)
+    assert (resumed["steps"], resumed["best_step"], resumed["after"]) == (4, whole["best_step"], whole["after"])
+    a, b = weights(tmp_path / "whole"), weights(tmp_path / "encoder")
+    assert all(torch.equal(a[key], b[key]) for key in a)
+    lines = [json.loads(line) for line in (tmp_path / "encoder" / "train_log.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines if "loss" in line] == [1, 2, 3, 4]
+
+
 def test_a_gradient_that_is_not_a_number_stops_before_it_reaches_the_weights(settings: Dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     original = loop.SelfAlignment.forward
 

@@ -20,7 +20,7 @@ from safetensors.torch import load_file, save_file
 from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer
 from sentence_transformers.base.evaluation import BaseEvaluator
 from sentence_transformers.base.losses.gradcache import RandContext
-from transformers.trainer_callback import ProgressCallback, TrainerCallback
+from transformers.trainer_callback import ProgressCallback, TrainerCallback, TrainerState
 
 from spacy_sapbert.types import Floats2d
 
@@ -533,12 +533,19 @@ class Trainer(SentenceTransformerTrainer):
         """
         super().save_model(*arguments, **settings)  # type: ignore[misc]
         state = self.loss.own_state() if isinstance(self.loss, Objective) else {}
-        if state and self.state.is_world_process_zero:  # type: ignore[attr-defined]
+        if state and self.state.is_world_process_zero:
             save_file(state, str(Path(arguments[0] if arguments else settings["output_dir"]) / OBJECTIVE))
         self.accelerator.wait_for_everyone()  # type: ignore[attr-defined]
 
+    def take_over(self, checkpoint: str) -> None:
+        """Load the result of a training that had ended, from its last checkpoint, instead of training."""
+        self.state = TrainerState.load_from_json(str(Path(checkpoint) / "trainer_state.json"))
+        self._load_from_checkpoint(checkpoint)
+        if self.args.load_best_model_at_end:
+            self._load_best_model()
+
     def _load_best_model(self) -> None:  # if this fails, it must raise: sentence-transformers' own method would keep the last weights
-        best = self.state.best_model_checkpoint  # type: ignore[attr-defined]
+        best = self.state.best_model_checkpoint
         if best is not None:
             self._load_from_checkpoint(best)
 
@@ -563,8 +570,15 @@ class Trainer(SentenceTransformerTrainer):
         """
         loss: torch.Tensor = super().training_step(*arguments, **settings)  # type: ignore[misc]
         if not math.isfinite(float(loss)):
-            raise fail("E515", loss=float(loss), step=self.state.global_step + 1, checkpoint=last_good(self.args.output_dir))  # type: ignore[attr-defined]
+            raise fail("E515", loss=float(loss), step=self.state.global_step + 1, checkpoint=last_good(self.args.output_dir))
         return loss
+
+
+def has_ended(checkpoint: str) -> bool:
+    """Say whether a training had ended when it wrote a checkpoint. The trainer would train one more step from it."""
+    state = json.loads((Path(checkpoint) / "trainer_state.json").read_text(encoding="utf-8"))
+    control = state.get("stateful_callbacks", {}).get("TrainerControl", {}).get("args", {})
+    return state["global_step"] >= state["max_steps"] or bool(control.get("should_training_stop"))
 
 
 def last_good(folder: str | None) -> str:
