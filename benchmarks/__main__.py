@@ -1,4 +1,4 @@
-"""`python -m benchmarks [linking|throughput|load|kb|umls|engines|encoders|size|status|gold|service|review|workers|fuzz|soak|all] [--data FOLDER]`."""
+"""`python -m benchmarks [linking|throughput|load|kb|umls|engines|encoders|size|status|gold|service|review|workers|fuzz|soak|faults|all] [--data FOLDER]`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import typer
 
 app = typer.Typer(add_completion=False)
 SECTIONS = ("linking", "throughput", "load", "kb", "umls", "engines", "encoders", "size", "status", "gold", "service", "review", "workers")
-TRIALS = ("fuzz", "soak")  # they give no figures of speed or accuracy, so `all` does not run them
+TRIALS = ("fuzz", "soak", "faults")  # they give no figures of speed or accuracy, so `all` does not run them
 Section = Enum("Section", {name: name for name in (*SECTIONS, *TRIALS, "all")}, type=str)  # type: ignore[misc]
 
 
@@ -33,9 +33,10 @@ def main(
     milvus: str = typer.Option("", help="engines: address of a Milvus server, such as http://localhost:19530, to measure it too."),
     milvus_pid: int = typer.Option(0, help="engines: process id of that server, if it is on this machine, to measure its memory."),
     inputs: int | None = typer.Option(None, help="fuzz: number of inputs over all targets; default: 1000000."),
-    targets: str = typer.Option("", help="fuzz: names of targets, separated by commas; default: all."),
+    targets: str = typer.Option("", help="fuzz: names of targets; faults: names of operations; separated by commas; default: all."),
     seed: int | None = typer.Option(None, help="fuzz: seed of the mutations."),
     docs: int | None = typer.Option(None, help="soak: number of Docs; default: 20000."),
+    step: int | None = typer.Option(None, help="faults: every so many writes are tried; default: 10."),
     loads: int | None = typer.Option(None, help="soak: number of loads and unloads; default: 200."),
 ) -> None:
     """Print the figures that the documentation gives."""
@@ -54,6 +55,10 @@ def main(
         from . import soak
 
         soak.DOCS, soak.LOADS, soak.LINKER = docs or soak.DOCS, loads or soak.LOADS, linker or soak.LINKER
+    if section.value == "faults":
+        from . import faults
+
+        faults.STEP, faults.TARGETS = step or faults.STEP, targets
     if section.value == "fuzz":
         from .fuzz import command
 

@@ -22,15 +22,15 @@ LOADS = 200
 LOOKS = 20  # rows of each table
 LINKER = "hpo"
 SEED = 20
-WORDS = 20_000  # misspelt words that occur; each new word stays in spaCy's vocabulary, so their number is limited
+TEXTS = 5_000  # different texts, from which the Docs are drawn: each new word stays in spaCy's vocabulary and in caches, which must first be full
 BATCH = 64
 GROWTH = 1.05  # the memory at the end may be so many times that of the middle
 LEAKS = ("descriptors", "threads", "processes", "temporary files")
 COLUMNS = ["after", "memory MB", *LEAKS, "strings", "seconds"]
 PROTOCOL = (
-    "Sentences, pieces and whole notes of examples/, some with misspelt words, other scripts, control characters or nothing at all, through the pipeline of "
-    "`spacy_sapbert.load()` with the linker {linker} on one thread; each Doc becomes JSON records. memory: not mapped from files. temporary files: in the folder of temporary files, "
-    "which was empty. strings: in spaCy's vocabulary, which keeps each new word. Loads: load the pipeline, link a sentence, drop it."
+    "Docs are drawn from {texts} texts: sentences, pieces and whole notes of examples/, some with misspelt words, other scripts, control characters or nothing at all. "
+    "They go through the pipeline of `spacy_sapbert.load()` with the linker {linker} on one thread; each Doc becomes JSON records. memory: not mapped from files. "
+    "temporary files: in the folder of temporary files, which was empty. strings: in spaCy's vocabulary, which keeps each new word. Loads: load the pipeline, link a sentence, drop it."
 )
 STRANGE = [
     "",
@@ -62,22 +62,24 @@ def run(data: Path, report: Report) -> None:
     from spacy_sapbert.render import rows
 
     torch.set_num_threads(1)
-    texts = notes()
+    texts = mixed(notes(), TEXTS)
+    chance = random.Random(SEED)
+    protocol = PROTOCOL.format(linker=LINKER, texts=f"{TEXTS:,}")
     with tempfile.TemporaryDirectory(prefix="soak-") as folder:
         os.environ["TMPDIR"], tempfile.tempdir = folder, None
         nlp = spacy_sapbert.load(LINKER)
         linker: Any = nlp.get_pipe("sapbert_linker")
-        docs = Table("soak", "Many Docs in one process", PROTOCOL.format(linker=LINKER), COLUMNS)
+        docs = Table("soak", "Many Docs in one process", protocol, COLUMNS)
         begun, mentions = time.perf_counter(), 0
         every = max(1, DOCS // LOOKS)
-        for number, doc in enumerate(nlp.pipe(mixed(texts, DOCS), batch_size=BATCH), start=1):
+        for number, doc in enumerate(nlp.pipe((chance.choice(texts) for _ in range(DOCS)), batch_size=BATCH), start=1):
             mentions += sum(1 for row in rows(doc, linker.kb) if json.dumps(row))
             if number % every == 0:
                 docs.add(number, *look(Path(folder)), len(nlp.vocab.strings), time.perf_counter() - begun)
         docs.notes.append(f"{DOCS:,} Docs with {mentions:,} mentions.")
         report.add("soak", docs)
         del nlp, linker, doc
-        loads = Table("loads", "Loads and unloads in one process", PROTOCOL.format(linker=LINKER), COLUMNS)
+        loads = Table("loads", "Loads and unloads in one process", protocol, COLUMNS)
         begun = time.perf_counter()
         for number in range(1, LOADS + 1):
             nlp = spacy_sapbert.load(LINKER)
@@ -97,12 +99,15 @@ def notes() -> list[str]:
     return [path.read_text(encoding="utf-8") for path in sorted((ROOT / "examples" / "notes").glob("*.txt"))]
 
 
-def mixed(texts: list[str], count: int) -> Iterator[str]:
-    """Yield `count` texts of many kinds; the same count gives the same texts."""
+def mixed(texts: list[str], count: int) -> list[str]:
+    """Return `count` texts of many kinds; the same count gives the same texts."""
+    return list(_mixed(texts, count))
+
+
+def _mixed(texts: list[str], count: int) -> Iterator[str]:
     chance = random.Random(SEED)
     sentences = [part for text in texts for part in re.split(r"(?<=[.:])\s+", text) if part]
     words = sorted({word for text in texts for word in re.findall(r"[a-z]{4,}", text)})
-    wrong = [_misspelt(chance, chance.choice(words)) for _ in range(WORDS)]
     for _ in range(count):
         kind = chance.random()
         if kind < 0.03:
@@ -110,7 +115,7 @@ def mixed(texts: list[str], count: int) -> Iterator[str]:
         elif kind < 0.06:
             yield chance.choice(STRANGE)
         elif kind < 0.16:
-            yield f"{chance.choice(sentences)} {chance.choice(wrong)} {chance.choice(wrong)}."
+            yield f"{chance.choice(sentences)} {' '.join(_misspelt(chance, chance.choice(words)) for _ in range(2))}."
         elif kind < 0.3:
             text = chance.choice(texts)
             start = chance.randrange(len(text))

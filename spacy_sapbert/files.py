@@ -310,7 +310,7 @@ def write_text(path: Path, text: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     for left in path.parent.glob(f".{glob.escape(path.name)}.????????.tmp"):  # the names of mkstemp
         with suppress(OSError):
-            if time.time() - left.stat().st_mtime >= _GRACE_SECONDS:
+            if not _is_fresh(left):
                 left.unlink()
     handle, scratch = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
     try:
@@ -355,12 +355,17 @@ def clear_abandoned(target: Path) -> None:
             continue  # it belongs to a target with a longer name
         with suppress(Timeout, OSError):  # a running build holds it
             lost = (scratch / _OLD).exists() and not target.exists()  # killed between the two renames
-            if time.time() - scratch.stat().st_mtime < _GRACE_SECONDS and not lost:
+            if _is_fresh(scratch) and not lost:
                 continue  # it may have been made just now, and not be locked yet
             with FileLock(scratch / _LOCK, timeout=0):
                 if (scratch / _OLD).exists() and not target.exists():
                     os.replace(scratch / _OLD, target)
                 shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _is_fresh(path: Path) -> bool:
+    """Return whether a temporary file was made in the last minute. One from the future is not fresh: the clock was set back since it was made."""
+    return abs(time.time() - path.stat().st_mtime) < _GRACE_SECONDS
 
 
 def folder_is_there(folder: Path) -> bool:

@@ -320,6 +320,47 @@ def test_a_folder_lost_between_two_renames_comes_back(folder: Path) -> None:
     assert names(folder.parent) == ["toy"]
 
 
+def test_a_folder_of_the_time_before_the_clock_was_set_back_is_removed(folder: Path) -> None:
+    for name in (".toy.abc123.tmp", ".toy.json.abcd1234.tmp"):
+        (folder.parent / name).mkdir() if "json" not in name else (folder.parent / name).touch()
+        os.utime(folder.parent / name, (time.time() + 3600,) * 2)
+    with writing_folder(folder):
+        pass
+    assert names(folder.parent) == [".toy.json.abcd1234.tmp", "toy"]
+    files.write_text(folder.parent / "toy.json", "{}")
+    assert names(folder.parent) == ["toy", "toy.json"]
+
+
+@pytest.mark.parametrize("number", [1, 2])
+def test_ctrl_c_while_the_folder_is_replaced_loses_nothing(folder: Path, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    before = folder_to_bytes(folder)
+    replace, calls = os.replace, []
+
+    def interrupted(source: Path, target: Path) -> None:
+        replace(source, target)
+        calls.append(target)
+        if len(calls) == number:
+            raise KeyboardInterrupt  # as Python raises it after the call in which the signal came
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "replace", interrupted)
+        with pytest.raises(KeyboardInterrupt), writing_folder(folder) as new:
+            (new / "other").write_bytes(b"new")
+    assert names(folder.parent) == ["toy"]
+    assert folder_to_bytes(folder) == (before if number == 1 else {"other": b"new"})
+
+
+def test_a_text_file_that_a_killed_process_left_is_removed_by_the_next(folder: Path) -> None:
+    target = folder.parent / "a.json"
+    old, fresh, other = (folder.parent / name for name in (".a.json.abcd1234.tmp", ".a.json.abcd1235.tmp", ".a.json.made.abcd1234.tmp"))
+    for path in (old, fresh, other):
+        path.touch()
+    os.utime(old, (time.time() - 3600,) * 2)
+    os.utime(other, (time.time() - 3600,) * 2)
+    files.write_text(target, "{}")
+    assert (old.exists(), fresh.exists(), other.exists(), target.read_text()) == (False, True, True, "{}")
+
+
 def test_a_folder_that_is_just_being_made_is_left_alone(folder: Path) -> None:
     fresh = folder.parent / ".toy.abc123.tmp"
     fresh.mkdir()

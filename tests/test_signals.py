@@ -1,0 +1,67 @@
+"""A signal that ends a command becomes one message with a code, and an exit code."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from spacy_sapbert.cli.app import command
+from spacy_sapbert.signals import Ended, described, ending_raises
+from training.cli import guarded
+
+
+def send(number: int) -> None:
+    os.kill(os.getpid(), number)
+    signal.sigtimedwait([], 1)  # Python calls the handler meanwhile
+
+
+@pytest.mark.parametrize(
+    ("number", "what", "code"), [(signal.SIGINT, "Ctrl-C", 130), (signal.SIGTERM, "SIGTERM", 143), (signal.SIGHUP, "SIGHUP", 129)]
+)
+def test_a_command_says_what_ended_it(number: int, what: str, code: int, tmp_path: Path) -> None:
+    done = tmp_path / "done"
+
+    def work() -> None:
+        try:
+            send(number)
+        finally:
+            done.touch()
+
+    for wrap in (lambda app: command(app, "work")(work), lambda app: app.command("work")(guarded(work))):
+        app = typer.Typer(pretty_exceptions_enable=False)
+        app.callback()(lambda: None)
+        wrap(app)
+        done.unlink(missing_ok=True)
+        result = CliRunner().invoke(app, ["work"])
+        assert result.exit_code == code
+        assert result.stderr == (
+            f"[E056] Stopped by {what} before the end. What was there before is unchanged, and finished parts are kept. "
+            "Run the same command again to complete it.\n"
+        )
+        assert done.exists()
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+def test_signals_that_are_ignored_or_handled_stay_so() -> None:
+    seen: list[int] = []
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
+    signal.signal(signal.SIGTERM, lambda number, frame: seen.append(number))
+    try:
+        with ending_raises():
+            send(signal.SIGHUP)
+            send(signal.SIGTERM)
+        assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    assert seen == [signal.SIGTERM]
+
+
+def test_words_and_exit_codes() -> None:
+    assert described(KeyboardInterrupt()) == ("Ctrl-C", 130)
+    assert described(Ended(signal.SIGTERM)) == ("SIGTERM", 143)
