@@ -9,6 +9,8 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,12 +18,18 @@ from typing import Any
 import pytest
 import spacy
 from spacy.language import Language
+from spacy.tokens import DocBin
+from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
 from spacy_sapbert import cli
 from spacy_sapbert.corpus.annotate import annotate
 from spacy_sapbert.corpus.annotator import AnnotationSettings
 from spacy_sapbert.corpus.parts import FAILED
+from spacy_sapbert.corpus.pipeline import make_pipeline
+from spacy_sapbert.kb.knowledge_base import KnowledgeBase
+from spacy_sapbert.service.app import create_app
+from spacy_sapbert.service.settings import ServiceSettings
 
 WORD = "Zyxwvutsmith"  # the patient's name
 NOTE = f"{WORD} has fever and a dry cough."
@@ -125,3 +133,125 @@ def test_nothing_is_sent_where_there_is_no_network(tiny_linker: Path, tmp_path: 
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout.splitlines()[0])["cui"].startswith("C")
+
+
+def gold(path: Path, kb: KnowledgeBase) -> Path:
+    """Write annotated notes in which the word is text, and a mention that the reader marked as a concept."""
+    vocab = spacy.blank("en").vocab
+    found = DocBin(store_user_data=True)
+    names = [(name, concept) for concept in kb for name in kb[concept].aliases]
+    for i, (name, concept) in enumerate(names):
+        mention = f"{name} {'of the patient' if i % 3 else WORD}"  # no exact match
+        doc = spacy.blank("en", vocab=vocab).make_doc(f"{WORD} came on day {i} with {mention}.")
+        start = doc.text.index(mention, len(WORD))
+        doc.ents = [doc.char_span(start, start + len(mention), label="DISO", kb_id=concept, alignment_mode="expand")]
+        found.add(doc)
+    found.to_disk(path)
+    return path
+
+
+@pytest.mark.e2e
+def test_what_is_fit_on_notes_holds_no_word_of_them(
+    tiny_linker: Path, tiny_kb: KnowledgeBase, home: Path, tmp_path: Path, no_network: list[object], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    linker = Path(shutil.copytree(tiny_linker, tmp_path / "linker"))
+    notes = gold(tmp_path / "notes.spacy", tiny_kb)
+    said = []
+    for command, made in (("train-ranker", "ranker.json"), ("calibrate", "calibration.json")):
+        result = CliRunner().invoke(cli.app, [command, str(linker), str(notes)])
+        assert result.exit_code == 0, result.output
+        assert (linker / made).is_file()
+        said.append(result.output)
+    sources = [str(Path(__file__).parent / "data" / name) for name in ("tiny_clinic.tsv", "tiny.obo")]
+    options = ["--out", str(tmp_path / "updated"), "--corpus", str(notes), "--no-check"]
+    result = CliRunner().invoke(cli.app, ["kb", "update", str(linker), *sources, *options])
+    assert result.exit_code == 0, result.output
+    said.append(result.output)
+    (tmp_path / "broken.spacy").write_bytes(notes.read_bytes()[:-40])
+    for command in ("train-ranker", "calibrate"):
+        result = CliRunner().invoke(cli.app, [command, str(linker), str(tmp_path / "broken.spacy")])
+        assert result.exit_code == 1
+        said.append(result.output)
+    assert WORD.lower() not in ("".join(said) + caplog.text).lower()
+    assert holders(linker, tmp_path / "updated", home) == []
+
+
+def test_a_review_keeps_the_word_in_its_own_file(
+    tiny_linker: Path, pipeline: Path, home: Path, tmp_path: Path, no_network: list[object], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    notes = tmp_path / "notes.jsonl"
+    notes.write_text("".join(json.dumps({"id": str(i), "text": text}) + "\n" for i, text in enumerate([NOTE, f"{NOTE} fails"])))
+    review, linker = tmp_path / "review.sqlite", Path(shutil.copytree(tiny_linker, tmp_path / "linker"))
+    added = CliRunner().invoke(cli.app, ["review", "add", str(review), str(notes), "--linker-name", str(linker), "--pipeline", str(pipeline)])
+    assert added.exit_code == 1  # of the second note
+    assert "E054" in added.stderr
+    report = CliRunner().invoke(cli.app, ["review", "report", str(review)])
+    applied = CliRunner().invoke(cli.app, ["review", "apply", str(review), str(linker), "--out", str(tmp_path / "applied")])
+    damaged = tmp_path / "damaged.sqlite"
+    damaged.write_bytes(review.read_bytes()[:-3000])
+    broken = CliRunner().invoke(cli.app, ["review", "report", str(damaged)])
+    assert (report.exit_code, broken.exit_code) == (0, 1), report.output + broken.output
+    said = added.output + report.output + applied.output + broken.output + caplog.text
+    assert WORD.lower() not in said.lower()
+    assert holders(linker, home, *([tmp_path / "applied"] if applied.exit_code == 0 else [])) == []
+    assert review.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_the_service_keeps_the_word_out_of_logs_metrics_and_errors(
+    tiny_linker: Path, pipeline: Path, home: Path, no_network: list[object], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    nlp = make_pipeline({"linker_name": str(tiny_linker)}, str(pipeline), alone=True)
+    answers: list[Any] = []
+    slow = threading.Event()
+
+    @Language.component("waits_on_name")
+    def waits_on_name(doc: Any) -> Any:
+        if "waits" in doc.text:
+            slow.wait(60)
+        return doc
+
+    nlp.add_pipe("waits_on_name", first=True)
+    settings = ServiceSettings(max_characters=2000, max_texts=3, max_body_bytes=20_000, timeout=2.0, max_queue=3)
+    with TestClient(create_app(lambda: nlp, settings), raise_server_exceptions=False) as client:
+        while client.get("/ready").status_code != 200:
+            time.sleep(0.01)
+        json_type = {"content-type": "application/json"}
+        for body in (
+            f'{{"text": "{WORD}',
+            f'{{"{WORD}": 1}}',
+            f'["{WORD}"]',
+            f'{{"text": {{"{WORD}": 1}}}}',
+            f'{{"text": "{WORD} \\ud800"}}',
+            f"\xff{WORD}",
+        ):
+            answers.append(client.post("/link", content=body.encode("latin-1"), headers=json_type))
+        for asked in (
+            {"text": NOTE * 100},
+            {"texts": [NOTE] * 4},
+            {"text": NOTE * 1000},
+            {"text": f"{NOTE} fails"},
+            {"text": f"{NOTE} waits"},
+        ):
+            answers.append(client.post("/link", json=asked))
+        slow.set()
+        answers.append(client.post("/mentions:link", json={"text": NOTE, "mentions": [{"start": 3, "end": 900}]}))
+        answers.append(client.post("/link", params={"format": WORD}, json={"text": NOTE}))
+        answers += [
+            client.get(f"/{WORD}"),
+            client.get(f"/concepts/{WORD}"),
+            client.request("TRACE", f"/link/{WORD}"),
+            client.post("/lookup", json={"mentions": [WORD] * 9}),
+        ]
+        metrics = client.get("/metrics").text
+        while client.get("/health").status_code != 200:
+            pass
+    assert {answer.status_code for answer in answers} >= {404, 413, 422, 500, 504}
+    assert all(answer.status_code >= 400 for answer in answers)
+    assert [answer.text for answer in answers if WORD.lower() in answer.text.lower()] == []
+    ours = "\n".join(record.getMessage() for record in caplog.records if not record.name.startswith("httpx"))  # without the log of the client
+    assert WORD.lower() not in (metrics + ours).lower()
+    assert holders(home) == []

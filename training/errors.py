@@ -27,7 +27,7 @@ class Errors:
     E540 = "Benchmark '{name}' is not known. Known: {known}; or a group: {groups}."
     E541 = "'{path}' is not an encoder's folder: {why}. Give --encoder NAME=FOLDER with a folder that `python -m training train` wrote; NAME= without a folder is the base encoder."
     E542 = "Benchmark '{name}' needs '{file}', which is not in the data folder '{data}'. {where}Give the folder that holds it by --data, or leave the benchmark out of --benchmarks."
-    E543 = "Document {document}: the text at {start}-{end} is '{found}', not '{text}'. Correct the offsets; they count characters from 0."
+    E543 = "Document {document}: the text at {start}-{end} is not that of the mention, which has {length} characters. Correct the offsets; they count characters from 0."
     E544 = "Benchmark '{name}' holds no queries: {why}."
     E545 = "No evaluation in '{path}'. Make one: python -m training evaluate --out {path}/evaluation.json"
     E546 = "{what} needs the package '{package}'. Install it: pip install {package}"

@@ -375,8 +375,11 @@ async def _invalid(request: Request, error: Exception) -> Response:
         return await _problem(request, fail("E071", why=f"the body is not JSON (at character {first['loc'][-1]})."))
     if first["type"] == "model_attributes_type" and first["loc"] == ("body",) and not _is_json(request):
         return await _problem(request, fail("E071", why="send the body as JSON, with the header `Content-Type: application/json`."))
-    place = ".".join(str(part) for part in first["loc"] if part != "body") or "the body"
-    return await _problem(request, fail("E071", why=f"{place}: {first['msg']}."))
+    parts = [str(part) for part in first["loc"] if part != "body"]
+    unknown = first["type"] == "extra_forbidden"  # the name of such a field may be text, too
+    place = ".".join(parts[:-1] if unknown else parts) or "the body"
+    why = f"{place}: it has a field that is not known. /openapi.json lists the fields." if unknown else f"{place}: {first['msg']}."
+    return await _problem(request, fail("E071", why=why))
 
 
 def _is_json(request: Request) -> bool:

@@ -13,6 +13,7 @@ import hashlib
 import json
 import os
 import shutil
+import signal
 import sys
 import time
 import traceback
@@ -302,6 +303,7 @@ def start(run: Callable[[], object], at: int, kind: str, said: Path, once: Path,
     if pid:
         return pid
     os.setpgid(0, 0)  # Ctrl-C goes to a whole group
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts background processes with Ctrl-C ignored
     number = os.open(said, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o644)
     os.dup2(number, 1)
     os.dup2(number, 2)
@@ -372,6 +374,8 @@ def tried(operation: Operation, run: Run, out: Path, at: int, kind: str, base: P
 def fault_of(operation: Operation, kind: str, line: dict[str, Any], failed: list[Ended]) -> str:
     """Return in words what is wrong about a try; "" if nothing is."""
     said = "\n".join(each.said for each in failed)[-3000:]
+    if kind in SIGNALS and not failed and not operation.workers:
+        return "the signal did not end it"
     if len(failed) > 1:
         return f"{len(failed)} processes failed"
     for each in failed:

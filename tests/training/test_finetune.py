@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import logging
+import tempfile
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -144,3 +146,28 @@ def test_what_cannot_be_trained_on(kb: KnowledgeBase, tiny_base: Path, tmp_path:
         ended = command("finetune", *arguments, *given)
         assert (ended.exit_code, ended.stderr[1:5]) == (1, named), ended.stderr
     assert not (tmp_path / "tuned").exists()
+
+
+def test_a_word_of_the_notes_is_only_in_the_pairs(
+    kb: KnowledgeBase, tiny_base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    word = "Zyxwvutsmith"
+    caplog.set_level(logging.DEBUG)
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "tmp"))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    (tmp_path / "tmp").mkdir()
+    notes = corpus(tmp_path / "notes" / "train.txt", f"1|{word} has a growth|growth|D009369", f"2|{word} and the {word} sugar|{word} sugar|D003924")
+    dev = corpus(tmp_path / "notes" / "dev.txt", f"9|{word} has a new growth|new growth|D009369", f"8|The {word} tumor|{word} tumor|D009369")
+    out = tmp_path / "tuned"
+    given = ["--kb", kb.path, "--encoder", tiny_base, "--layout", "pubtator", "--batches.pairs", "2", "--training.epochs", "1"]
+    ended = command("finetune", notes, "--out", out, "--dev", dev, *given)
+    assert ended.exit_code == 0, ended.stderr
+    (tmp_path / "notes" / "broken.txt").write_text(f"1|t|{word} has a growth\n1|a|\n1\t0\t5\t{word}\n{word} {word}\n")
+    failed = command("finetune", tmp_path / "notes" / "broken.txt", "--out", tmp_path / "other", *given)
+    assert failed.exit_code == 1
+    said = ended.stdout + ended.stderr + failed.stdout + failed.stderr + caplog.text
+    assert word.lower() not in said.lower()
+    holders = [
+        path.relative_to(tmp_path) for path in sorted(tmp_path.rglob("*")) if path.is_file() and word.lower().encode() in path.read_bytes().lower()
+    ]
+    assert {path.parts[0] for path in holders} == {"notes", "tuned.pairs"}

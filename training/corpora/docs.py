@@ -72,7 +72,7 @@ def _doc(document: str, text: str, mentions: list[GoldMention], places: list[tup
     for mention, (start, end) in zip(mentions, places):
         span = doc.char_span(start, end)
         if span is None or span.text != mention.text:
-            raise fail("E543", document=document, text=mention.text, start=start, end=end, found=text[start:end])
+            raise fail("E543", document=document, start=start, end=end, length=len(mention.text))
         spans.append(span)
     doc.spans[GOLD] = spans
     return doc

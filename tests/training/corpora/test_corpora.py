@@ -104,7 +104,7 @@ def test_docs_have_spans_at_the_gold_offsets_even_within_tokens_and_overlapping(
 
 def test_offsets_that_do_not_fit_the_text_are_refused():
     corpus = corpora.Corpus({"1": "some text"}, [GoldMention("1", 0, 4, "other", ())])
-    with pytest.raises(SapbertError, match=r"\[E543\] Document 1: the text at 0-4 is 'some', not 'other'"):
+    with pytest.raises(SapbertError, match=r"\[E543\] Document 1: the text at 0-4 is not that of the mention, which has 5 characters"):
         corpora.make_docs(corpus, NLP)
 
 

@@ -16,7 +16,8 @@ from training.mentions.documents import split_of
 
 ROOT = Path(__file__).parents[3]
 CONFIGS = ROOT / "training" / "configs"
-REPORT = "He had fever and chest pain.\nAspirin was given; an ECG was normal."
+PATIENT = "Zyxwvutsmith"
+REPORT = f"He had fever and chest pain.\nAspirin was given; an ECG was normal. {PATIENT} went home."
 MENTIONS = (("Sign_symptom", "fever"), ("Sign_symptom", "chest pain"), ("Medication", "Aspirin"), ("Diagnostic_procedure", "ECG"), ("Age", "He"))
 
 
@@ -52,6 +53,10 @@ def test_from_brat_to_a_pipeline(tiny_linker: Path, tmp_path: Path) -> None:
     figures = json.loads((tmp_path / "figures.json").read_text())
     assert figures["part"] == "test"
     assert f"| all | {figures['figures']['all']['gold']} |" in table
+    kept = [path for name in ("lexicon", "first", "recogniser") for path in (tmp_path / name).rglob("*") if path.is_file()]
+    assert len(kept) > 5
+    assert [path.name for path in kept if PATIENT.lower().encode() in path.read_bytes().lower()] == []  # no word of the notes
+    assert PATIENT not in foretold + shown + table
     nlp = spacy.blank("en")
     nlp.add_pipe("clinical_mentions", config={"model": str(tmp_path / "recogniser")})
     assert nlp(REPORT) is not None
