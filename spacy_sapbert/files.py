@@ -9,6 +9,7 @@ import importlib.util
 import json
 import os
 import shutil
+import stat
 import tempfile
 import time
 from collections.abc import Collection, Iterable, Iterator
@@ -236,6 +237,7 @@ def writing_folder(target: str | Path) -> Iterator[Path]:
         with disk_full_as_error(target), FileLock(scratch / _LOCK):
             (scratch / _NEW).mkdir()
             yield scratch / _NEW
+            _share(scratch / _NEW)
             _replace_folder(scratch, target)
     finally:
         if (scratch / _OLD).exists() and not target.exists():  # interrupted between the two renames
@@ -339,6 +341,15 @@ def reserve(path: Path) -> None:
     if hasattr(os, "posix_fallocate"):
         with open(path, "r+b") as file:
             os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
+
+
+def _share(folder: Path) -> None:
+    """Let others read what they may read of other files that this user makes: some libraries write files that only their owner can read."""
+    allowed = stat.S_IMODE(folder.stat().st_mode) & 0o666  # what the umask leaves
+    for path in folder.rglob("*"):
+        mode = path.lstat().st_mode
+        if stat.S_ISREG(mode) and not mode & 0o077 and mode & 0o777 != allowed:
+            path.chmod(allowed)
 
 
 def _replace_folder(scratch: Path, target: Path) -> None:

@@ -361,6 +361,20 @@ def test_a_text_file_that_a_killed_process_left_is_removed_by_the_next(folder: P
     assert (old.exists(), fresh.exists(), other.exists(), target.read_text()) == (False, True, True, "{}")
 
 
+@pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
+def test_files_get_the_mode_that_the_umask_leaves(tmp_path: Path, umask: int, mode: int) -> None:
+    before = os.umask(umask)
+    try:
+        with writing_folder(tmp_path / "made") as new:
+            for name in ("private", "run"):
+                (new / name).touch()
+            (new / "private").chmod(0o600)  # as safetensors writes it
+            (new / "run").chmod(0o755)
+    finally:
+        os.umask(before)
+    assert [(tmp_path / "made" / name).stat().st_mode & 0o777 for name in ("private", "run")] == [mode, 0o755]
+
+
 def test_a_folder_that_is_just_being_made_is_left_alone(folder: Path) -> None:
     fresh = folder.parent / ".toy.abc123.tmp"
     fresh.mkdir()

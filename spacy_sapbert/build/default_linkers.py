@@ -7,7 +7,8 @@ import importlib.metadata
 import os
 import shutil
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -36,8 +37,21 @@ LOCK_SECONDS = 3600.0  # to wait for another process that builds the same linker
 
 
 def cache_folder() -> Path:
-    """Return the folder where linkers are built: $SPACY_SAPBERT_CACHE, or if it is not set, the user's cache folder."""
-    return Path(os.environ.get(CACHE_VARIABLE) or platformdirs.user_cache_dir("spacy-sapbert"))
+    """Return the folder where linkers are built: $SPACY_SAPBERT_CACHE, or if it is not set, the user's cache folder.
+
+    Raises:
+        SapbertError: E055, the user has no home folder.
+    """
+    if given := os.environ.get(CACHE_VARIABLE):
+        return Path(given)
+    why = "the user has no home folder"  # as in some containers; versions of platformdirs differ in what they do then
+    try:
+        folder = Path(platformdirs.user_cache_dir("spacy-sapbert"))
+    except RuntimeError as error:
+        raise fail("E055", path="~/.cache", error=why, env=CACHE_VARIABLE) from error
+    if not folder.is_absolute():
+        raise fail("E055", path=folder, error=why, env=CACHE_VARIABLE)
+    return folder
 
 
 def find_linker(linker_name: str | None) -> Path:
@@ -68,7 +82,11 @@ def cached(name: str, parts: list[str], build: Callable[[Path], Any]) -> Path:
         SapbertError: E007, another build has held the lock for an hour; E055, the cache cannot be used.
     """
     folder = cache_folder() / "-".join([name, f"v{VERSION}", __version__, *parts])
-    if (folder / "manifest.json").is_file():
+    try:
+        is_there = (folder / "manifest.json").is_file()
+    except PermissionError as error:
+        raise fail("E055", path=valid_text(folder.parent), error=error.strerror or error, env=CACHE_VARIABLE) from error
+    if is_there:
         if folder.with_name(folder.name + ".vectors").is_dir():
             from .vectors import clear_finished  # imported here, because it takes time
 
@@ -77,12 +95,31 @@ def cached(name: str, parts: list[str], build: Callable[[Path], Any]) -> Path:
     lock = folder.with_name(folder.name + ".lock")
     check_cache(folder.parent)
     try:
-        with FileLock(lock, timeout=LOCK_SECONDS):
+        with _locked(lock):
             if not (folder / "manifest.json").is_file():
                 build(folder)
     except Timeout as error:
         raise fail("E007", path=folder, seconds=LOCK_SECONDS, lock=lock) from error
     return folder
+
+
+@contextmanager
+def _locked(lock: Path) -> Iterator[None]:
+    """Hold a lock.
+
+    Raises:
+        SapbertError: E055, its file cannot be opened; another user may have made it.
+        Timeout: another process has held it for an hour.
+    """
+    held = FileLock(lock, timeout=LOCK_SECONDS)
+    try:
+        held.acquire()
+    except PermissionError as error:
+        raise fail("E055", path=valid_text(lock), error=error.strerror or error, env=CACHE_VARIABLE) from error
+    try:
+        yield
+    finally:
+        held.release()
 
 
 def check_cache(folder: Path) -> None:
@@ -130,8 +167,12 @@ def with_senses(folder: Path) -> Path:
 
     ours, theirs = DATA / SENSES, folder / SENSES
     if not (theirs / ABOUT).is_file() or checksum(theirs / ABOUT) != checksum(ours / ABOUT):
-        with FileLock(folder.with_name(folder.name + ".lock"), timeout=LOCK_SECONDS), writing_folder(theirs) as new:
-            shutil.copytree(ours, new, dirs_exist_ok=True)
+        with _locked(folder.with_name(folder.name + ".lock")):
+            try:
+                with writing_folder(theirs) as new:
+                    shutil.copytree(ours, new, dirs_exist_ok=True)
+            except PermissionError as error:
+                raise fail("E055", path=valid_text(folder), error=error.strerror or error, env=CACHE_VARIABLE) from error
     return folder
 
 

@@ -1,0 +1,127 @@
+"""Where files are: no home folder, folders that can't be written, another user's cache, and names with spaces and other characters."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import spacy
+
+from spacy_sapbert.build import default_linkers
+from spacy_sapbert.build.default_linkers import cache_folder, cached
+from spacy_sapbert.build.linker import build_linker, read_source
+from spacy_sapbert.encoders.static import StaticEncoder
+from spacy_sapbert.errors import SapbertError
+from spacy_sapbert.indexes.annoy import AnnoyIndex
+from spacy_sapbert.indexes.exact import ExactIndex
+from spacy_sapbert.indexes.faiss import FaissIndex
+from spacy_sapbert.indexes.usearch import UsearchIndex
+
+DATA = Path(__file__).parent / "data"
+STRANGER = 54321  # id of a user that has no name
+ODD = "50% of #1? ä 漢 'x' & ~"
+
+
+def as_stranger(run: Callable[[], object]) -> str:
+    """Run a function as another user, in a forked process. Return the code of its error, or "whole"."""
+    reader, writer = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        said = "whole"
+        try:
+            os.setgroups([])
+            os.setgid(STRANGER)
+            os.setuid(STRANGER)
+            run()
+        except SapbertError as error:
+            said = str(error)
+        except BaseException as error:
+            said = f"uncoded {type(error).__name__}: {error}"
+        os.write(writer, said.encode())
+        os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as answer:
+        said = answer.read().decode()
+    os.waitpid(pid, 0)
+    return said
+
+
+@pytest.fixture
+def shared(tmp_path: Path) -> Path:
+    """A folder that all users can reach."""
+    for path in (tmp_path, *tmp_path.parents):
+        if path.stat().st_uid == os.getuid() and path != Path("/"):
+            path.chmod(0o755)
+    return tmp_path
+
+
+needs_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+
+
+def test_without_a_home_the_cache_must_be_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(number: int) -> Any:
+        raise KeyError(number)
+
+    for name in ("HOME", "XDG_CACHE_HOME", "SPACY_SAPBERT_CACHE"):
+        monkeypatch.delenv(name, raising=False)
+    assert cache_folder() == Path(pwd.getpwuid(os.getuid()).pw_dir) / ".cache" / "spacy-sapbert"
+    monkeypatch.setattr(pwd, "getpwuid", unknown)
+    with pytest.raises(SapbertError, match=r"E055.*the user has no home folder.*Set SPACY_SAPBERT_CACHE"):
+        cache_folder()
+    monkeypatch.setenv("SPACY_SAPBERT_CACHE", "/somewhere")
+    assert cache_folder() == Path("/somewhere")
+
+
+@needs_root
+@pytest.mark.parametrize("home_mode", [0o555, 0o700])
+def test_a_home_that_cannot_be_written(shared: Path, monkeypatch: pytest.MonkeyPatch, home_mode: int) -> None:
+    monkeypatch.setenv("SPACY_SAPBERT_CACHE", str(shared / "home" / "cache"))
+    (shared / "home").mkdir()
+    (shared / "home").chmod(home_mode)
+    assert as_stranger(lambda: cached("x", [], lambda out: out.mkdir())).startswith("[E055]")
+
+
+@needs_root
+def test_the_cache_of_another_user_is_read_but_not_written(shared: Path, monkeypatch: pytest.MonkeyPatch, tiny_linker: Path) -> None:
+    cache = shared / "cache"
+    monkeypatch.setenv("SPACY_SAPBERT_CACHE", str(cache))
+    made = cached("mine", [], lambda out: shutil.copytree(tiny_linker, out))
+    linker: Any = spacy.blank("en").add_pipe("sapbert_linker", config={"linker_name": str(made)})
+    assert len(linker.kb) > 50  # imports everything
+
+    def opens() -> None:
+        fresh: Any = spacy.blank("en").add_pipe("sapbert_linker", config={"linker_name": str(cached("mine", [], lambda out: out.mkdir()))})
+        assert len(fresh.kb) == len(linker.kb)
+
+    assert as_stranger(opens) == "whole"
+    assert as_stranger(lambda: cached("yours", [], lambda out: out.mkdir())).startswith("[E055]")
+    (cache / "yours-lock").touch()
+    cache.chmod(0o777)  # a shared cache, in which another user's process was killed while it held its lock
+    name = cached("ours", [], lambda out: (out.mkdir(), (out / "manifest.json").touch()))
+    name.with_name(name.name + ".lock").chmod(0o644)
+    shutil.rmtree(name)
+    said = as_stranger(lambda: cached("ours", [], lambda out: out.mkdir()))
+    assert said.startswith("[E055]")
+    assert name.name + ".lock" in said
+    monkeypatch.setattr(default_linkers, "checksum", lambda path: str(path))  # as if this package had another sense model
+    cache.chmod(0o755)
+    assert as_stranger(lambda: default_linkers.with_senses(made)).startswith("[E055]")
+
+
+@pytest.mark.parametrize("engine", [AnnoyIndex, ExactIndex, FaissIndex, UsearchIndex])
+def test_any_characters_in_paths(tmp_path: Path, engine: Any) -> None:
+    source = tmp_path / f"{ODD}.tsv"
+    shutil.copyfile(DATA / "tiny_clinic.tsv", source)
+    more = {"tune": False} if engine is not ExactIndex else {}
+    folder = build_linker([read_source(source)], tmp_path / ODD / "linker", model=StaticEncoder(), index=engine(**more), progress=False, check=False)
+    nlp = spacy.blank("en")
+    nlp.add_pipe("concept_matcher", config={"linker_name": str(folder)})
+    nlp.add_pipe("sapbert_linker", config={"linker_name": str(folder)})
+    nlp.to_disk(tmp_path / ODD / "nlp")
+    doc = spacy.load(tmp_path / ODD / "nlp")("She has a fever.")
+    assert [(ent.text, ent.kb_id_) for ent in doc.ents] == [("fever", "C9100027")]
