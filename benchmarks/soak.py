@@ -14,6 +14,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from spacy_sapbert.memory import give_back
+
 from .common import ROOT, Missing, Report, Table
 from .memory import PROC, own_mb, tree
 
@@ -26,10 +28,11 @@ TEXTS = 5_000  # different texts, from which the Docs are drawn: each new word s
 BATCH = 64
 GROWTH = 1.05  # the memory at the end may be so many times that of the middle
 LEAKS = ("descriptors", "threads", "processes", "temporary files")
-COLUMNS = ["after", "memory MB", *LEAKS, "strings", "seconds"]
+COLUMNS = ["after", "memory MB", "given back MB", *LEAKS, "strings", "seconds"]
 PROTOCOL = (
     "Docs are drawn from {texts} texts: sentences, pieces and whole notes of examples/, some with misspelt words, other scripts, control characters or nothing at all. "
-    "They go through the pipeline of `spacy_sapbert.load()` with the linker {linker} on one thread; each Doc becomes JSON records. memory: not mapped from files. "
+    "They go through the pipeline of `spacy_sapbert.load()` with the linker {linker} on one thread; each Doc becomes JSON records. memory: not mapped from files; given back: after the free memory was given back to the system, "
+    "as a worker of `annotate` does after each partition, and the service after a thousand texts. "
     "temporary files: in the folder of temporary files, which was empty. strings: in spaCy's vocabulary, which keeps each new word. Loads: load the pipeline, link a sentence, drop it."
 )
 STRANGE = [
@@ -129,11 +132,13 @@ def _misspelt(chance: random.Random, word: str) -> str:
     return word[:place] + chance.choice("abcdefghijklmnopqrstuvwxyz") + word[place + chance.randrange(2) :]
 
 
-def look(folder: Path) -> tuple[float | None, int, int, int, int]:
-    """Return memory in MB, and the numbers of descriptors, threads, processes, and entries of the folder of temporary files."""
+def look(folder: Path) -> tuple[float | None, float | None, int, int, int, int]:
+    """Return memory in MB before and after it is given back, and the numbers of descriptors, threads, processes, and temporary files."""
     gc.collect()
+    before = own_mb()
+    give_back()
     files = len(list((PROC / "self" / "fd").iterdir())) - 1  # without the one that reads this folder
-    return own_mb(), files, threading.active_count(), len(tree()), sum(1 for _ in folder.rglob("*"))
+    return before, own_mb(), files, threading.active_count(), len(tree()), sum(1 for _ in folder.rglob("*"))
 
 
 def grown(table: Table) -> list[str]:
@@ -142,7 +147,7 @@ def grown(table: Table) -> list[str]:
         return []
     middle, end = (dict(zip(table.columns, table.rows[place])) for place in (len(table.rows) // 2 - 1, -1))
     found = [f"{table.name}: {name} {middle[name]} -> {end[name]}" for name in LEAKS if (end[name] or 0) > (middle[name] or 0)]  # type: ignore[operator]
-    memory = (middle["memory MB"], end["memory MB"])
+    memory = (middle["given back MB"], end["given back MB"])
     if isinstance(memory[0], float) and isinstance(memory[1], float) and memory[1] > GROWTH * memory[0]:
         found.append(f"{table.name}: memory {memory[0]:.0f} -> {memory[1]:.0f} MB")
     return found

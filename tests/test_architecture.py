@@ -18,7 +18,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 ORDER = {
     "spacy_sapbert": [
-        *("about", "types", "errors", "files", "arrays", "registry", "devices", "signals"),
+        *("about", "types", "errors", "files", "arrays", "registry", "devices", "signals", "memory"),
         *("kb", "readers"),
         *("candidates", "calibration", "encoders", "indexes", "ranking", "doc", "context"),
         *("settings", "bundle", "search", "acronyms", "annotated", "build", "state", "linker", "matcher", "mentions"),

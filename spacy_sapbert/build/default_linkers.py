@@ -108,14 +108,15 @@ def _locked(lock: Path) -> Iterator[None]:
     """Hold a lock.
 
     Raises:
-        SapbertError: E055, its file cannot be opened; another user may have made it.
+        SapbertError: E008, the disk is full; E055, its file cannot be opened; another user may have made it.
         Timeout: another process has held it for an hour.
     """
     held = FileLock(lock, timeout=LOCK_SECONDS)
     try:
         held.acquire()
-    except PermissionError as error:
-        raise fail("E055", path=valid_text(lock), error=error.strerror or error, env=CACHE_VARIABLE) from error
+    except OSError as error:
+        code = "E008" if is_disk_full(error) else "E055"
+        raise fail(code, path=valid_text(lock), error=error.strerror or error, env=CACHE_VARIABLE) from error
     try:
         yield
     finally:

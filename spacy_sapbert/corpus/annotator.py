@@ -19,6 +19,7 @@ from ..errors import SapbertError, fail
 from ..exports.names import FOLDERS
 from ..files import checksum, is_disk_full, write_text
 from ..indexes.base import Threaded, reader_params_of
+from ..memory import give_back
 from ..types import Forgetting
 from .isolated import Isolated
 from .notes import Note, NoteReader, Partition
@@ -242,6 +243,7 @@ class Annotator:
             self._write(partition, notes, found, rows, counts)
         except (OSError, SapbertError) as error:
             raise _unwritable(self.out, error) from error
+        give_back()
         return counts
 
     def annotate(self, notes: list[Note]) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:

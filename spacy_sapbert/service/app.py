@@ -25,6 +25,7 @@ from ..exports import athena
 from ..exports.base import LinkedNote, origin_of
 from ..exports.formats import Exporter
 from ..exports.names import FORMATS
+from ..memory import give_back
 from . import schemas
 from .about import about_linker
 from .batching import Batcher
@@ -40,6 +41,7 @@ AnswerFormat = Literal["json", "fhir", "omop", "phenopackets", "bioc", "brat", "
 EXPORTED: dict[int | str, dict[str, Any]] = {
     200: {"content": {each.media_type.partition(";")[0]: {"schema": {"type": "string"}} for each in FORMATS.values()}}
 }
+GIVE_BACK_EVERY = 1000  # tasks, after which free memory is given back to the system
 MAX_CONCEPTS = 100  # most concepts that a search returns
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"model": schemas.ProblemResponse, "description": description}
@@ -67,6 +69,7 @@ class Service:
         self.settings, self.metrics = settings, Metrics()
         self._make, self._failed = make, failed
         self._linking: Linking | None = None
+        self._answered = 0  # number of tasks since free memory was given back
         self._find: athena.Find | None = None
         self.batcher: Batcher[Task, Linked] = Batcher(
             self._answer, batch_size=settings.batch_size, max_queue=settings.max_queue, seen=self.metrics.saw_batch
@@ -113,7 +116,12 @@ class Service:
         logger.info("ready: %s concepts", f"{len(linking.linker.kb):,}")
 
     def _answer(self, tasks: Sequence[Task]) -> Sequence[Linked | Exception]:
-        return self.linking.answer(tasks)
+        answers = self.linking.answer(tasks)
+        self._answered += len(tasks)
+        if self._answered >= GIVE_BACK_EVERY:
+            self._answered = 0
+            give_back()
+        return answers
 
     def export(self, form: str, texts: Sequence[schemas.TextWithId], answers: Sequence[Linked]) -> bytes:
         """Return linked texts in an export format.
