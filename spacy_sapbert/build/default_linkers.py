@@ -114,6 +114,8 @@ def _locked(lock: Path) -> Iterator[None]:
     held = FileLock(lock, timeout=LOCK_SECONDS)
     try:
         held.acquire()
+    except Timeout:
+        raise
     except OSError as error:
         code = "E008" if is_disk_full(error) else "E055"
         raise fail(code, path=valid_text(lock), error=error.strerror or error, env=CACHE_VARIABLE) from error
