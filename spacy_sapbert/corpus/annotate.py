@@ -235,7 +235,7 @@ def _write(path: Path, content: dict[str, Any]) -> None:
     except SapbertError as error:
         raise fail("E019", path=path, error=error) from error
     except OSError as error:
-        raise fail("E009", path=path, error=error.strerror) from error
+        raise fail("E019" if is_disk_full(error) else "E009", path=path, error=error.strerror) from error
 
 
 @contextmanager
@@ -243,7 +243,7 @@ def _locked(out: Path) -> Iterator[None]:
     """Lock the folder, so that only one run writes it.
 
     Raises:
-        SapbertError: E009, the folder cannot be written; E018, another run has locked it.
+        SapbertError: E009, the folder cannot be written; E018, another run has locked it; E019, the disk is full.
     """
     from filelock import FileLock, Timeout
 
@@ -254,7 +254,7 @@ def _locked(out: Path) -> Iterator[None]:
     except Timeout as error:
         raise fail("E018", path=out, lock=out / LOCK) from error
     except OSError as error:
-        raise fail("E009", path=out, error=error.strerror) from error
+        raise fail("E019" if is_disk_full(error) else "E009", path=out, error=error.strerror) from error
     try:
         yield
     finally:
