@@ -466,9 +466,7 @@ class BenchmarkReader:
         whole = self.corpus(corpus, part)
         misfits = fitting(whole)[1]
         for mention in misfits[:1] if source.exact_offsets else []:
-            raise fail(
-                "E543", document=mention.document, start=mention.start, end=mention.end, length=len(mention.text)
-            )
+            raise fail("E543", document=mention.document, start=mention.start, end=mention.end, length=len(mention.text))
         texts = self.texts(corpus, part)[0] if resolved else [(m, m.text) for mentions in by_document(whole).values() for m in mentions]
         scored = [(mention, text) for mention, text in texts if text and not _unlinked(mention)]
         kb, dictionary = self._dictionary(name, self._dictionary_of(place), vocabulary_of(source))
