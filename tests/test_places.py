@@ -77,6 +77,30 @@ def test_without_a_home_the_cache_must_be_named(monkeypatch: pytest.MonkeyPatch)
     assert cache_folder() == Path("/somewhere")
 
 
+def test_a_full_disk_at_the_lock_of_a_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setenv("SPACY_SAPBERT_CACHE", str(tmp_path))
+    monkeypatch.setattr(default_linkers.FileLock, "acquire", full)
+    with pytest.raises(SapbertError, match="E008"):
+        cached("x", [], lambda out: out.mkdir())
+
+
+def test_vectors_that_a_build_left_after_its_end_are_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPACY_SAPBERT_CACHE", str(tmp_path))
+    folder = cached("x", [], lambda out: (out.mkdir(), (out / "manifest.json").touch()))
+    left = folder.with_name(f"{folder.name}.vectors")
+    left.mkdir()
+    (left / "vectors.npy").write_bytes(b"x" * 1000)
+    held = default_linkers.FileLock(left / "lock")
+    with held:  # a build goes on
+        assert cached("x", [], lambda out: None) == folder
+    assert (left / "vectors.npy").is_file()
+    assert cached("x", [], lambda out: None) == folder
+    assert not left.exists()
+
+
 @needs_root
 @pytest.mark.parametrize("home_mode", [0o555, 0o700])
 def test_a_home_that_cannot_be_written(shared: Path, monkeypatch: pytest.MonkeyPatch, home_mode: int) -> None:

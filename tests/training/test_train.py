@@ -523,6 +523,25 @@ def test_pairs_of_another_knowledge_base(settings: Dict[str, Any], tmp_path: Pat
     assert error.value.code == "E502"
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        OSError(28, "No space left on device"),
+        RuntimeError("[enforce fail at inline_container.cc:672] . unexpected pos 8044352 vs 8044240"),
+        RuntimeError("basic_ios::clear: iostream error"),
+        Exception("No space left on device (os error 28)"),  # tokenizers
+    ],
+    ids=["system", "torch", "stream", "tokenizers"],
+)
+def test_every_way_to_say_that_the_disk_is_full(settings: Dict[str, Any], monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    def full(*_: Any, **__: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(fit, "_begin", full)  # the first thing that is written
+    with pytest.raises(SapbertError, match=r"E516.*No checkpoint was written yet"):
+        run(settings)
+
+
 def test_no_room_left(settings: Dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: Any, **__: Any) -> None:
         raise OSError(28, "No space left on device")
