@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Dict, List
@@ -521,6 +524,35 @@ def test_pairs_of_another_knowledge_base(settings: Dict[str, Any], tmp_path: Pat
     with pytest.raises(SapbertError, match="another knowledge base") as error:
         run({**settings, "paths.kb": str(tmp_path / "other")})
     assert error.value.code == "E502"
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize(("number", "what"), [(signal.SIGTERM, "SIGTERM"), (signal.SIGINT, "Ctrl-C")])
+def test_two_processes_end_together_and_say_it_once(settings: Dict[str, Any], tmp_path: Path, number: signal.Signals, what: str) -> None:
+    words = small_words({**settings, "training.max_steps": 4000})
+    run_it = [sys.executable, "-c", "import signal, runpy; signal.signal(signal.SIGINT, signal.default_int_handler); runpy.run_module('training')"]
+    process = subprocess.Popen(
+        [*run_it, *words], cwd=ROOT, env=environment(), stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True, start_new_session=True
+    )
+    try:
+        deadline = time.monotonic() + 300
+        while not loop.last_checkpoint(tmp_path / "encoder.checkpoints"):
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        if number == signal.SIGINT:
+            os.killpg(process.pid, number)  # as a terminal does
+        else:
+            process.send_signal(number)
+        stderr = process.communicate(timeout=120)[1]
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+            pytest.fail("a process is left")
+    assert process.returncode == 128 + number
+    assert stderr.count(f"[E056] Stopped by {what}") == 1
+    assert "Traceback" not in stderr
+    assert loop.last_checkpoint(tmp_path / "encoder.checkpoints")
 
 
 @pytest.mark.parametrize(
