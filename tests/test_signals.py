@@ -40,7 +40,7 @@ def test_a_command_says_what_ended_it(number: int, what: str, code: int, tmp_pat
         result = CliRunner().invoke(app, ["work"])
         assert result.exit_code == code
         assert result.stderr == (
-            f"[E056] Stopped by {what} before the end. What was there before is unchanged, and finished parts are kept. "
+            f"[E058] Stopped by {what} before the end. What was there before is unchanged, and finished parts are kept. "
             "Run the same command again to complete it.\n"
         )
         assert done.exists()

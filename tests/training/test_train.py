@@ -550,7 +550,7 @@ def test_two_processes_end_together_and_say_it_once(settings: Dict[str, Any], tm
             os.killpg(process.pid, signal.SIGKILL)
             pytest.fail("a process is left")
     assert process.returncode == 128 + number
-    assert stderr.count(f"[E056] Stopped by {what}") == 1
+    assert stderr.count(f"[E058] Stopped by {what}") == 1
     assert "Traceback" not in stderr
     assert loop.last_checkpoint(tmp_path / "encoder.checkpoints")
 
