@@ -29,7 +29,14 @@ C9300006\tchronic obstructive lung disease\tMINE\tPT\tT047
 C9300007\tupper respiratory infection\tMINE\tPT\tT047
 C9300007\tcold\tMINE\tSY\tT047
 C9300010\tpupils equal round and reactive\tMINE\tPT\tT033
+C9300010\tpupils equal, reactive to light and accomodation\tMINE\tSY\tT033
 C9300010\tPERLA\tMINE\tAB\tT033
+C9300016\tG6PD deficiency\tMINE\tPT\tT047
+C9300016\tglucose-6-phosphate dehydrogenase deficiency\tMINE\tSY\tT047
+C9300016\tG6PD\tMINE\tAB\tT047
+C9300017\tadult respiratory distress\tMINE\tPT\tT047
+C9300017\tacute lung injury\tMINE\tSY\tT047
+C9300017\tALI\tMINE\tAB\tT047
 C9300011\tacidity of blood\tMINE\tPT\tT059
 C9300011\tpH\tMINE\tSY\tT059
 C9300012\tPhiladelphia chromosome\tMINE\tPT\tT046
@@ -140,11 +147,13 @@ def test_a_word_that_a_concept_is_named_is_no_abbreviation(nlp: Language):
 @pytest.mark.parametrize(
     ("text", "word", "concept"),
     [
-        ("PERLA on examination", "PERLA", "C9300010"),  # the lists mean it, in other words: "pupils equal and reactive to light and accommodation"
+        ("PERLA on examination", "PERLA", "C9300010"),  # the lists mean it, with another spelling
         ("Gas: pH 7.24 today", "pH", "C9300011"),  # the only concept that is written so
         ("an ache in the arm", "ache", "C9300013"),  # the lists say that it is no abbreviation, so the context has nothing to choose
         ("pain in the left arm", "arm", "C9300004"),  # in the lists also a rupture of membranes
         ("ESRD on dialysis", "ESRD", "C9300015"),  # the lists mean "end stage renal disease": of two concepts with this name, the one with a CUI
+        ("G6PD was normal", "G6PD", ""),  # the lists mean the enzyme, not its deficiency
+        ("ALI of the left leg", "ALI", ""),  # the lists mean an injury of a limb
         ("known RHD of the mitral valve", "RHD", ""),  # the lists mean "rheumatoid heart disease", which shares no word with the only concept
     ],
 )

@@ -1,8 +1,9 @@
 """The disambiguator of this package: it chooses the meaning of an abbreviation by the text around it."""
 
 import re
+from difflib import get_close_matches
 from pathlib import Path  # no `from __future__ import annotations`: spaCy reads the types of registered functions
-from typing import Any, Dict, FrozenSet, List, NamedTuple, Optional, Sequence, Union
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Union
 
 import numpy as np
 
@@ -24,7 +25,27 @@ OTHER_CASE = 0.02  # factor for a meaning that the lists never have in capitals,
 WORD_LETTERS = 4  # a shorter word is often an abbreviation even in lower case: "pt", "cp"
 SHORT_WORDS = frozenset(["arm", "ear", "eye", "leg", "hip", "toe", "jaw", "lip", "rib"])  # but these are words
 NO_ABBREVIATION = "not an abbreviation"  # how the lists mark a word that is what it says: "ache", "pH"
-WORD_START = 5  # letters; words that begin with the same ones count as the same word: "pneumonitis", "pneumonia"
+# words that make another thing of a meaning
+OTHER_THINGS = frozenset(
+    [
+        "absence",
+        "cystitis",
+        "deficiency",
+        "disease",
+        "disorder",
+        "elevation",
+        "gene",
+        "infection",
+        "lobe",
+        "pain",
+        "reduction",
+        "space",
+        "syndrome",
+        "tenderness",
+    ]
+)
+_SMALL_WORDS = frozenset(["and", "for", "from", "the", "with"])
+WORD_START, ALIKE = 7, 0.8  # words with the same first letters, or this similar (difflib's ratio), count as the same word
 UNLISTED = 0.02  # frequency of a concept that has the abbreviation as a name but is in no list of clinical abbreviations
 
 
@@ -193,19 +214,34 @@ def _only_one_written_so(mention: str, tied: Sequence[str], kb: KnowledgeBase) -
 
 
 def _tied_concept_of(meaning: Meaning, tied: Sequence[str], kb: KnowledgeBase) -> Optional[str]:
-    """Return the concept with the abbreviation as a name that has the meaning in other words; None if there is none.
+    """Return the only concept with the abbreviation as a name that has the meaning in almost the same words; None if there is none.
 
-    A name of it must have all words of the meaning ("oxygen saturation" for "saturation"), or at least two, and half of them: "rheumatic heart
-    disease" for "rheumatoid heart disease".
+    A name of it must have all words of the meaning, in this or another form ("rapidly progressive glomerulonephritis" for "rapidly progressing
+    glomerulonephritis"), also misspelt. It may have one word more ("oxygen saturation" for "saturation"), but none that makes another thing of
+    it: "G6PD deficiency" is not glucose-6-phosphate dehydrogenase.
     """
-    wanted = _starts(meaning.name)
+    wanted = _content_words(meaning.name)
+    fitting: Dict[str, int] = {}  # concept -> smallest number of additional words
     for concept in tied:
-        shared = max((len(wanted & _starts(name.text)) for name in kb.names_of(kb.row_of(concept))), default=0)
-        if shared and (shared == len(wanted) or (shared >= 2 and 2 * shared >= len(wanted))):
-            return concept
-    return None
+        for name in kb.names_of(kb.row_of(concept)):
+            more = None if normal(name.text) == meaning.abbreviation else _additional(wanted, _content_words(name.text))
+            if more is not None and len(more) <= 1 and OTHER_THINGS.isdisjoint(more):
+                fitting[concept] = min(fitting.get(concept, len(more)), len(more))
+    best = [concept for concept, count in fitting.items() if count == min(fitting.values())]
+    return best[0] if len(best) == 1 else None
 
 
-def _starts(text: str) -> FrozenSet[str]:
-    """Return the beginnings of the words of a text, without words of one or two letters."""
-    return frozenset(word[:WORD_START] for word in _LETTERS.findall(text.lower()) if len(word) > 2)
+def _additional(wanted: Sequence[str], there: Sequence[str]) -> Optional[List[str]]:
+    """Return the words of a name that are not in a meaning; None if the name does not have all words of the meaning."""
+    rest = list(there)
+    for word in wanted:
+        same = [other for other in rest if other[:WORD_START] == word[:WORD_START]] or get_close_matches(word, rest, 1, ALIKE)
+        if not same:
+            return None
+        rest.remove(same[0])
+    return rest if wanted else None
+
+
+def _content_words(text: str) -> List[str]:
+    """Return the words of a text in lower case, without words of one or two letters, "and" and the like."""
+    return [word for word in _LETTERS.findall(text.lower()) if len(word) > 2 and word not in _SMALL_WORDS]

@@ -23,7 +23,7 @@ from tqdm import tqdm
 
 from .. import bundle
 from ..build import default_linkers
-from ..context.sections import PART, TESTS, find_sections, kind_of
+from ..context.sections import PART, TESTS, find_sections, kind_of, section_at
 from ..doc.abbreviations import definitions
 from ..doc.component import DocComponent
 from ..doc.spans import CORRECTED, set_corrected_extension, set_spans
@@ -58,10 +58,13 @@ _REMEMBERED = 500_000  # words whose hashes are cached while names are read
 _LONG = 64  # letters; hashes of longer words (such as base64) are not cached
 SPELLING_TO = 1_000_000  # with more names, two words that differ by one edit are too often both names
 _REMOVED = re.compile(r"\[\*\*.*?\*\*\]")  # a placeholder of a de-identified note, "[**Name**]"
-_STAGE = re.compile(r"\b[cpy]{0,2}T[0-4][a-d]?[ ,]*[cp]?N[0-3x][a-c]?(?:[ ,(\d/)a-z]{0,16}[cp]?M[01x])?\b")  # a TNM stage: "T1 N3 M0", "pT2 pN1a"
+_STAGE = re.compile(
+    r"\b[cpy]{0,2}T(?:[0-4][a-d]?|is|[xX])[ ,]*[cp]?N[0-3xX][a-c]?(?:[ ,]*(?:\([^()\n]{0,20}\))?[ ,]*[cp]?M[01xX])?\b"
+)  # a TNM stage: "T1 N3 M0"
 _DENIES = frozenset(["no", "not", "denies", "denied", "without"])  # "no fever" is a denied fever, although some sources have it as a name
 _IN_BRACKETS = re.compile(r"\s*[(\[,]\s*([^\s()\[\]]{2,12}?)\s*[,;)\]]")  # an abbreviation after its long form: "(SF)", or "(long form, SF)"
 _TITLE = re.compile(r"\b(?:Dr|Mr|Mrs|Ms|Prof|St)(?:\.\s*|\s+)$")
+MEDICATIONS = "medications"  # kind of the sections that list drugs
 LISTED = "DISO"  # semantic group of the names that are split where they list several: "fever and chills", not "head and neck"
 _CAPITALS = 0.7  # a line with at least this share of capital letters counts as written in capitals
 
@@ -476,8 +479,14 @@ class ConceptMatcher(DocComponent):
         return sorted([*more, *(match for match in matches if not taken.overlap(match.start, match.end))])
 
     def _as_tests(self, matches: List[Match], text: str, sets: Sequence[Phrases]) -> List[Match]:
-        """Make substances with a result into tests, if the name of the test is a name: "sodium 140" is looked up as "sodium level"."""
+        """Make substances with a result into tests, if the name of the test is a name: "sodium 140" is looked up as "sodium level".
+
+        In a list of medications, a number without a unit is a dose.
+        """
         at = [i for i, one in enumerate(matches) if self._group(one.label) == DRUG and has_result(text[one.end : one.end + READ])]
+        if at:
+            sections = find_sections(text)
+            at = [i for i in at if (section := section_at(sections, matches[i].start)) is None or section.kind != MEDICATIONS]
         if not at:
             return matches
         names = [f"{matches[i].corrected or text[matches[i].start : matches[i].end]} {LEVEL}" for i in at]

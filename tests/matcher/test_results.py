@@ -47,14 +47,14 @@ def matched(text: str, names: dict[str, str]) -> Doc:
         " (H) 5.9",
         " was low",
         " normal",
-        " remains",
         " 1.2 mg/dL",
         " = 0.8",
         " >250 today",
+        "   9.1 ,",
     ],
 )
 def test_a_result_follows(after: str) -> None:
-    assert has_result(after) is (after != " remains")
+    assert has_result(after)
 
 
 @pytest.mark.parametrize(
@@ -68,16 +68,38 @@ def test_a_result_follows(after: str) -> None:
         " 25%",
         " 0.125 daily",
         " 2 puffs",
-        " 300 po bid",
+        " 81 every morning",
+        " 5 days",
+        " 2 years ago",
+        " 3 times a day",
+        " 20 in the morning",
+        " 65 at bedtime",
+        " 10 packets",
+        " 40 q 8 hours",
+        " 300 milligrams",
+        " at 2 mg/min",
+        " low dose",
+        " was increased",
+        " was increased to 0.25 mg daily",
+        " remains",
         " and",
         "",
-        " for 3 days",
         ".",
-        " 81 every morning",
     ],
 )
 def test_a_dose_is_no_result(after: str) -> None:
     assert not has_result(after)
+
+
+def test_a_long_text_after_a_substance_is_not_read() -> None:
+    assert not has_result(" " * 100_000)
+    assert has_result(" " * 40 + "9.1")  # a table
+
+
+def test_a_list_of_drugs_has_no_results() -> None:
+    names = {"lithium": DRUG, "lithium level": TEST}
+    doc = matched("Medications:\nLithium 300\n\nLabs:\nLithium 0.8", names)
+    assert [ent.label_ for ent in doc.ents] == ["CHEM", "PROC"]
 
 
 def test_a_substance_with_a_result_is_the_test_of_its_level() -> None:
@@ -93,16 +115,25 @@ def test_a_substance_with_a_result_is_the_test_of_its_level() -> None:
 
 def test_words_of_a_product_name_belong_to_the_drug() -> None:
     names = {"Adderall": DRUG, "Advil": DRUG, "cold": DISEASE, "sinus": BODY, "cough": DISEASE, "XR": "T060", "fever": DISEASE}
-    doc = matched("Adderall XR 10 mg. Advil Cold & Sinus for a cold. Advil, cough and fever. XR of the hand.", names)
+    doc = matched("Adderall XR 10 mg. Advil Cold & Sinus for a cold. ADVIL COLD. Advil, cough and fever. XR of the hand.", names)
     assert [(ent.text, get_mention(ent, {}).text) for ent in doc.ents] == [
         ("Adderall XR", "Adderall"),
         ("Advil Cold & Sinus", "Advil"),
         ("cold", "cold"),
+        ("ADVIL COLD", "ADVIL"),
         ("Advil", "Advil"),
         ("cough", "cough"),
         ("fever", "fever"),
         ("XR", "XR"),
     ]
+
+
+@pytest.mark.parametrize(
+    "text", ["Advil - Cough", "Advil, Cold hands", "Advil and Cough", "Advil, XR", "advil Cold", "ADVIL Cold" + " " * 50_000 + "Cold"]
+)
+def test_what_stands_beside_a_drug_in_a_list_is_a_mention_of_its_own(text: str) -> None:
+    names = {"Advil": DRUG, "cold": DISEASE, "cough": DISEASE, "XR": "T060"}
+    assert len(matched(text, names).ents) == (3 if "ADVIL" in text else 2) - ("ADVIL" in text)
 
 
 def test_only_a_drug_has_words_of_a_product_name() -> None:
@@ -120,6 +151,8 @@ def test_only_a_drug_has_words_of_a_product_name() -> None:
         ("CXR: clear today.", ["CXR"]),  # a heading that names one test, with its result
         ("T1 N3 M0 cancer", ["cancer"]),
         ("pT2 pN1a (2/14 nodes) M0 cancer", ["cancer"]),
+        ("Tis N0 M0 and TX NX M1 cancer", ["cancer"]),
+        ("T2 N1 cancer M0", ["cancer", "M0"]),
         ("The M0 strain", ["M0"]),
     ],
 )
