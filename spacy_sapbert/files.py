@@ -8,6 +8,7 @@ import hashlib
 import importlib.util
 import json
 import os
+import secrets
 import shutil
 import stat
 import tempfile
@@ -236,8 +237,10 @@ def writing_folder(target: str | Path) -> Iterator[Path]:
     try:
         with disk_full_as_error(target), FileLock(scratch / _LOCK):
             (scratch / _NEW).mkdir()
+            if target.is_dir():  # a folder that only its owner may read stays so
+                (scratch / _NEW).chmod(stat.S_IMODE(target.stat().st_mode))
             yield scratch / _NEW
-            _share(scratch / _NEW)
+            _let_others_read_weights(scratch / _NEW)
             _replace_folder(scratch, target)
     finally:
         if (scratch / _OLD).exists() and not target.exists():  # interrupted between the two renames
@@ -310,18 +313,17 @@ def write_text(path: Path, text: str) -> None:
         SapbertError: E008, the disk is full.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    for left in path.parent.glob(f".{glob.escape(path.name)}.????????.tmp"):  # the names of mkstemp
+    for left in path.parent.glob(f".{glob.escape(path.name)}.????????.tmp"):
         with suppress(OSError):
             if not _is_fresh(left):
                 left.unlink()
-    handle, scratch = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".tmp", dir=path.parent)
+    scratch = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
-        with open(handle, "w", encoding="utf-8") as file:
+        with open(scratch, "x", encoding="utf-8") as file:  # with the permissions that the umask leaves
             file.write(text)
-        os.chmod(scratch, 0o644)
         os.replace(scratch, path)
     except BaseException as error:
-        Path(scratch).unlink(missing_ok=True)
+        scratch.unlink(missing_ok=True)
         if is_disk_full(error):
             raise fail("E008", path=path, error=error, env="SPACY_SAPBERT_CACHE") from error
         raise
@@ -343,12 +345,15 @@ def reserve(path: Path) -> None:
             os.posix_fallocate(file.fileno(), 0, path.stat().st_size)
 
 
-def _share(folder: Path) -> None:
-    """Let others read what they may read of other files that this user makes: some libraries write files that only their owner can read."""
-    allowed = stat.S_IMODE(folder.stat().st_mode) & 0o666  # what the umask leaves
-    for path in folder.rglob("*"):
-        mode = path.lstat().st_mode
-        if stat.S_ISREG(mode) and not mode & 0o077 and mode & 0o777 != allowed:
+def _let_others_read_weights(folder: Path) -> None:
+    """Give new safetensors files the permissions that the umask leaves: the library writes files that only their owner can read.
+
+    Other files, and files that were linked from an older folder, keep their permissions.
+    """
+    allowed = stat.S_IMODE(folder.stat().st_mode) & 0o666
+    for path in folder.rglob("*.safetensors"):
+        found = path.lstat()
+        if stat.S_ISREG(found.st_mode) and found.st_nlink == 1 and not found.st_mode & 0o077:
             path.chmod(allowed)
 
 

@@ -126,6 +126,8 @@ class CandidateSearch:
         if settings.rerank is not None and not is_default(bundle.encoder):
             raise fail("E056", component=component, path=bundle.folder)
         self.reranker = None if settings.rerank is None else read_reranker(SHIPPED_RERANKER)
+        if self.reranker is not None:
+            static_encoder()  # read here, so that a missing file is not the error of a note
         self._comparer = NameComparer(partial(_names_of, bundle.kb), lambda names: static_encoder().encode(names))
         self._features = FeatureReader(partial(_surface_forms, bundle.kb))  # not a bound method: it would refer back to this search
         self.least_probability, self.score_gap = _targets(bundle, settings, component)

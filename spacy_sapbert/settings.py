@@ -53,7 +53,7 @@ class Settings:
         languages: search names in these languages only ("en"); None is all that the knowledge base has.
         rank: how candidates are ordered: "learned" by the linker's ranker, "cosine" by their scores alone; None is "learned" if the linker has a
             ranker.
-        rerank: "names" for a second look at close calls: the first ten candidates are compared by all their names, also by the fast encoder; needs
+        rerank: "names" for a second look at close calls: the first ten candidates are compared by up to fifty of their names, also by the fast encoder; needs
             the default encoder. None is no second look.
         exact_match: give a mention that equals a name the score 1.0, without encoding it.
         candidates_batch_size: number of mentions that are encoded and searched at once.

@@ -23,9 +23,11 @@ from spacy_sapbert.files import (
     folder_from_bytes,
     folder_to_bytes,
     is_disk_full,
+    keep_other_files,
     read_manifest,
     reserve,
     write_manifest,
+    write_text,
     writing_folder,
 )
 
@@ -366,13 +368,27 @@ def test_files_get_the_mode_that_the_umask_leaves(tmp_path: Path, umask: int, mo
     before = os.umask(umask)
     try:
         with writing_folder(tmp_path / "made") as new:
-            for name in ("private", "run"):
+            for name in ("model.safetensors", "notes.sqlite", "run"):
                 (new / name).touch()
-            (new / "private").chmod(0o600)  # as safetensors writes it
+            (new / "model.safetensors").chmod(0o600)  # as the library writes it
+            (new / "notes.sqlite").chmod(0o600)  # only its owner may read it
             (new / "run").chmod(0o755)
+        write_text(tmp_path / "note.txt", "fever")
     finally:
         os.umask(before)
-    assert [(tmp_path / "made" / name).stat().st_mode & 0o777 for name in ("private", "run")] == [mode, 0o755]
+    made = tmp_path / "made"
+    assert [(made / name).stat().st_mode & 0o777 for name in ("model.safetensors", "notes.sqlite", "run")] == [mode, 0o600, 0o755]
+    assert (tmp_path / "note.txt").stat().st_mode & 0o777 == mode
+
+
+def test_what_only_its_owner_may_read_stays_so(tmp_path: Path) -> None:
+    old, other = tmp_path / "made", tmp_path / "mine.safetensors"
+    old.mkdir(mode=0o700)
+    (old / "ward.safetensors").touch(mode=0o600)
+    os.link(old / "ward.safetensors", other)
+    with writing_folder(old) as new:
+        keep_other_files(old, new, [])
+    assert [path.stat().st_mode & 0o777 for path in (old, old / "ward.safetensors", other)] == [0o700, 0o600, 0o600]
 
 
 def test_a_folder_that_is_just_being_made_is_left_alone(folder: Path) -> None:

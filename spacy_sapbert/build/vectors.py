@@ -174,7 +174,7 @@ def clear_finished(out: Path) -> None:
     """Remove the vectors of a folder that is finished, which a build left if it was killed just after it."""
     folder = folder_of(out)
     if folder.is_dir():
-        with suppress(SapbertError):  # a build holds them
+        with suppress(SapbertError, OSError):  # a build holds them, or they belong to another user
             lock = _hold(folder, out)
             shutil.rmtree(folder, ignore_errors=True)
             lock.release()
@@ -202,7 +202,7 @@ def _hold(folder: Path, out: Path) -> FileLock:
     Raises:
         SapbertError: E026, another build holds the lock.
     """
-    for left in folder.parent.glob(f".{glob.escape(folder.name)}.*.tmp"):  # a process was killed while it removed its vectors
+    for left in folder.parent.glob(f".{glob.escape(folder.name)}.[0-9]*.tmp"):  # a process was killed while it removed its vectors
         shutil.rmtree(left, ignore_errors=True)
     while True:
         folder.mkdir(parents=True, exist_ok=True)

@@ -128,11 +128,11 @@ class NameComparer:
     def _vectors_of(self, rows: dict[int, None]) -> dict[int, Floats2d]:
         """Return the vectors of the names of each concept, the canonical name's first."""
         known = {row: self._vectors[row] for row in rows if row in self._vectors}
-        names = {row: self._names(row)[:MOST_NAMES] for row in rows if row not in known}
+        names = {row: _some(self._names(row)) for row in rows if row not in known}
         if names:
             vectors = self._encode([name for each in names.values() for name in each])
             ends = np.cumsum([len(each) for each in names.values()])
-            fresh = dict(zip(names, np.split(vectors, ends[:-1])))
+            fresh = {row: part.copy() for row, part in zip(names, np.split(vectors, ends[:-1]))}  # a view would keep the vectors of the whole batch
             self._vectors.update(fresh)
             known.update(fresh)
         return known
@@ -164,6 +164,11 @@ class NameComparer:
                 lowest = group[:DEPTH][np.argmin(more[group[:DEPTH]].sum(axis=1))]
                 more[group[DEPTH:]] = more[lowest]
         return Standing(np.round(first.scores + more.sum(axis=1), DECIMALS), np.hstack([first.shares, more]))
+
+
+def _some(names: list[str]) -> list[str]:
+    """Return at most MOST_NAMES names: the first half and the last, so that names that a user added, which stand last, are among them."""
+    return names if len(names) <= MOST_NAMES else [*names[: MOST_NAMES // 2], *names[-(MOST_NAMES - MOST_NAMES // 2) :]]
 
 
 def _is_close(scores: Floats, margin: float) -> bool:

@@ -61,8 +61,12 @@ def test_a_concepts_names_are_encoded_once() -> None:
 
 
 def test_only_so_many_names_are_compared() -> None:
-    names = {0: ["north"] * MOST_NAMES + ["east"]}
-    assert comparer(names=names).compared(["east"], np.array([0]), np.array([0])).tolist() == [[0.0, 0.0]]
+    """The first half of them and the last: names that a user added stand last."""
+    half = MOST_NAMES // 2
+    names = {0: ["north"] * half + ["east"] + ["north"] * half, 1: ["north"] * 2 * half + ["east"]}
+    made = comparer(names=names)
+    assert made.compared(["east", "east"], np.array([0, 1]), np.array([0, 1])).tolist() == [[0.0, 0.0], [1.0, 0.0]]
+    assert all(vectors.base is None for vectors in made._vectors.values())  # each entry keeps only its own vectors
 
 
 def test_a_close_call_by_hand() -> None:
