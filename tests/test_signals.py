@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,15 @@ from training.cli import guarded
 def send(number: int) -> None:
     os.kill(os.getpid(), number)
     signal.sigtimedwait([], 1)  # Python calls the handler meanwhile
+
+
+@pytest.fixture(autouse=True)
+def no_handlers() -> Iterator[None]:
+    """Remove the handlers that other tests of this process set, as Ray does, and put them back."""
+    before = {number: signal.signal(number, signal.SIG_DFL) for number in (signal.SIGTERM, signal.SIGHUP)}
+    yield
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ COMMANDS = [
     "clean",
 ]
 ALL = COMMANDS[:9]
-VOCABULARY = ["vocabulary-assets", "vocabulary-make", "senses"]
+VOCABULARY = ["vocabulary-assets", "vocabulary-make", "senses", "reranker"]
 LANGUAGES = ["languages-assets", "languages-kb", "languages-train", "languages-evaluate"]
 NESTED = ["run-smoke", "run-umls"]  # these commands run the workflow `all` with other vars
 CLEANS = "find spacy_sapbert training -type d -name __pycache__ -prune -exec rm -rf {} +"
@@ -174,11 +174,17 @@ EDITS = {
     "training/configs/biosyn.cfg": {"biosyn"},
     "training/configs/pipeline.cfg": {"assemble"},
 }
+for _file in (
+    *("spacy_sapbert/kb/builder.py", "spacy_sapbert/readers/obo.py", "spacy_sapbert/encoders/transformer.py", "spacy_sapbert/candidates.py"),
+    *("spacy_sapbert/ranking/features.py", "spacy_sapbert/search.py", "spacy_sapbert/annotated.py"),
+    *("training/corpora/brat.py", "training/evaluation/metrics.py"),
+):
+    EDITS[_file] = EDITS[_file] | {"reranker"}
 
 
 # imported everywhere, but without influence on results; build and corpus are imported only for a name
 IMPORTED_ONLY = {
-    *("spacy_sapbert/devices.py", "training/devices.py", "training/launcher.py"),
+    *("spacy_sapbert/devices.py", "spacy_sapbert/signals.py", "training/devices.py", "training/launcher.py"),
     *("spacy_sapbert/about.py", "spacy_sapbert/errors.py", "spacy_sapbert/files.py", "spacy_sapbert/registry.py", "spacy_sapbert/types.py"),
     *("spacy_sapbert/__init__.py", "spacy_sapbert/build", "spacy_sapbert/corpus", "training/__init__.py", "training/errors.py", "training/made.py"),
 }
