@@ -7,7 +7,7 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from enum import Enum
 from itertools import islice
 from pathlib import Path
@@ -57,15 +57,17 @@ def export_docs(docs: Iterable[LinkedDoc], linker: Any, format: Format, out: Pat
     from ..exports.formats import Exporter
 
     kb = linker.kb
-    exporter = Exporter(kb, base.origin_of(linker.bundle), None if athena is None else concept_ids.open_table(athena).find)
+    table = None if athena is None else concept_ids.open_table(athena)
+    exporter = Exporter(kb, base.origin_of(linker.bundle), None if table is None else table.find)
     notes = (base.LinkedNote(note_id, doc.text, list(render.rows(doc, kb, linker.attr_name, note_id))) for doc, note_id, _ in docs)
-    if format.value in FOLDERS:
-        assert out is not None
-        with _unwritable(out):
-            exporter.write_folder(notes, out)
-        return
-    with open_out(out) as stream:
-        exporter.write(format.value, notes, stream)
+    with nullcontext() if table is None else closing(table):
+        if format.value in FOLDERS:
+            assert out is not None
+            with _unwritable(out):
+                exporter.write_folder(notes, out)
+            return
+        with open_out(out) as stream:
+            exporter.write(format.value, notes, stream)
 
 
 def check_out(out: Path) -> None:

@@ -137,7 +137,7 @@ class Annotator:
             raise fail("E002", setting="threads", component="annotate", value=settings.threads, why="it must be at least 1.")
         _check_format(settings)
         self.settings, self.out = settings, out
-        self._find = None if settings.athena is None else athena.open_table(Path(settings.athena)).find
+        self._table = None if settings.athena is None else athena.open_table(Path(settings.athena))
         self._reader = NoteReader(settings.text_field, settings.id_field, settings.keep_columns)
         self._threads_before = torch.get_num_threads()
         self._blas = _limit_blas(settings.threads)
@@ -163,9 +163,11 @@ class Annotator:
         self.close()
 
     def close(self) -> None:
-        """Give torch and BLAS their former numbers of threads back."""
+        """Give torch and BLAS their former numbers of threads back, and close Athena's concept ids."""
         import torch
 
+        if self._table is not None:
+            self._table.close()
         torch.set_num_threads(self._threads_before)
         self._blas.restore_original_limits()
 
@@ -288,7 +290,7 @@ class Annotator:
             flat = [{**row, "extensions": {**row.get("extensions", {}), **row.get("columns", {})}} for row in rows]
             write_file(self.out, number, settings.format, counts, lambda stream: to_csv(flat, stream, more, sentences=with_sentences))
         else:
-            exporter = Exporter(self.linker.kb, self._origin(), self._find)
+            exporter = Exporter(self.linker.kb, self._origin(), None if self._table is None else self._table.find)
             linked = [LinkedNote(notes[i].note_id, notes[i].text or "", some, partition.before + i + 1) for i, some in found.items()]
             if settings.format in FOLDERS:
                 write_folder(self.out, number, settings.format, counts, lambda folder: exporter.write_folder(linked, folder))

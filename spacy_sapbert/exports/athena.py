@@ -10,7 +10,7 @@ import sqlite3
 import tempfile
 import threading
 from collections.abc import Callable, Collection, Iterator, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -55,7 +55,7 @@ Find = Callable[[Collection[Code]], Mapping[Code, ConceptIds]]  # codes -> the c
 class ConceptTable:
     """The concept ids of all codes of the vocabularies in `VOCABULARIES`. Several threads and processes may use one database.
 
-    The database stays open, so that it can be read even after `open_table` has deleted it from the cache, because Athena's files have changed.
+    The database stays open until `close` is called, so that it can be read even after `open_table` has deleted it from the cache, because Athena's files have changed.
 
     Args:
         path: the database, see `open_table`.
@@ -75,6 +75,11 @@ class ConceptTable:
                 if row is not None:
                     found[code] = ConceptIds(*row)
         return found
+
+    def close(self) -> None:
+        """Close the database."""
+        with self._lock:
+            self._database.close()
 
 
 def check_files(folder: Path) -> None:
@@ -127,7 +132,8 @@ def open_table(folder: Path) -> ConceptTable:
                 Path(scratch).unlink(missing_ok=True)
         for older in place.glob(f"{of_folder}-*.sqlite"):  # of the same folder, before its files were changed
             if older != path:
-                older.unlink(missing_ok=True)
+                with suppress(OSError):  # it is of no use, but does no harm either
+                    older.unlink()
     return ConceptTable(path)
 
 

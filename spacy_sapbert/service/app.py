@@ -72,7 +72,7 @@ class Service:
         self._make, self._failed = make, failed
         self._linking: Linking | None = None
         self._answered = 0  # number of tasks since free memory was given back
-        self._find: athena.Find | None = None
+        self._table: athena.ConceptTable | None = None
         self.batcher: Batcher[Task, Linked] = Batcher(
             self._answer, batch_size=settings.batch_size, max_queue=settings.max_queue, seen=self.metrics.saw_batch
         )
@@ -100,13 +100,15 @@ class Service:
             await loading
         finally:
             await run_in_threadpool(self.batcher.close)
+            if self._table is not None:
+                self._table.close()
 
     def _load(self) -> None:
         try:
             linking = Linking(self._make())
             linking.warm_up()
             if self.settings.athena is not None:
-                self._find = athena.open_table(self.settings.athena).find
+                self._table = athena.open_table(self.settings.athena)
         except Exception as error:
             if self._failed is None:
                 logger.error("the linker can't be opened: %s", error)
@@ -135,7 +137,8 @@ class Service:
         """
         bundle = self.linking.linker.bundle
         notes = [LinkedNote(each.id, each.text, json.loads(answer.json)) for each, answer in zip(texts, answers)]
-        return Exporter(self.linking.linker.kb, origin_of(bundle), self._find).to_bytes(form, notes)
+        find = None if self._table is None else self._table.find
+        return Exporter(self.linking.linker.kb, origin_of(bundle), find).to_bytes(form, notes)
 
     # -- requests -------------------------------------------------------------------------------------------------------
 

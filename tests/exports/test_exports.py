@@ -636,6 +636,29 @@ def test_athenas_files_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert {first.path, other} & set(other.parent.iterdir()) == {other}
 
 
+def test_an_older_database_that_cannot_be_deleted_does_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SPACY_SAPBERT_CACHE", str(tmp_path / "cache"))
+    folder = lay_out(tmp_path / "files")
+    older = athena.open_table(folder).path
+    older.unlink()
+    older.mkdir()  # it can't be deleted like a file
+    with open(folder / athena.CONCEPT, "a", encoding="utf-8") as file:
+        file.write("9\tnew\tCondition\tSNOMED\tDisorder\tS\t99\t20020131\t20991231\t\n")
+    assert athena.open_table(folder).find([("SNOMEDCT_US", "99")]) == {("SNOMEDCT_US", "99"): (9, 9)}
+    assert older.is_dir()
+
+
+def test_the_database_is_closed_after_an_export(athena_folder: Path, monkeypatch: pytest.MonkeyPatch, tiny_linker: Path) -> None:
+    opened: list[athena.ConceptTable] = []
+    open_table = athena.open_table
+    monkeypatch.setattr(athena, "open_table", lambda folder: opened.append(open_table(folder)) or opened[-1])
+    args = ["link", "fever", "--format", "omop", "--athena", str(athena_folder), "--linker-name", str(tiny_linker)]
+    assert CliRunner().invoke(app, args).exit_code == 0
+    (table,) = opened
+    with pytest.raises(sqlite3.ProgrammingError, match="closed"):
+        table.find([("ICD10CM", "I10")])
+
+
 def test_athenas_files_that_are_damaged(athena_folder: Path) -> None:
     codes = [("ICD10CM", "I10"), ("UMLS", "C1")]
     assert athena.open_table(athena_folder).find(codes) == {("ICD10CM", "I10"): athena.ConceptIds(35205502, 320128)}
