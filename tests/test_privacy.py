@@ -223,6 +223,8 @@ def test_the_service_keeps_the_word_out_of_logs_metrics_and_errors(
         for body in (
             f'{{"text": "{WORD}',
             f'{{"{WORD}": 1}}',
+            f'{{"{WORD.lower()}": 1}}',
+            f'{{"text": "fever", "settings": {{"{WORD.lower()}": 1}}}}',
             f'["{WORD}"]',
             f'{{"text": {{"{WORD}": 1}}}}',
             f'{{"text": "{WORD} \\ud800"}}',

@@ -137,6 +137,10 @@ def read_event(given: Any) -> Said:
         return SAID.validate_python(given)
     except ValidationError as error:
         first = error.errors()[0]
+        if first["type"] == "extra_forbidden":  # the name of the field may be text of a note
+            raise fail("E082", why="it has a field that is not known.") from None
+        if first["type"] == "union_tag_invalid":
+            raise fail("E082", why=f"its kind is not known. Known: {first['ctx']['expected_tags']}.") from None
         raise fail("E082", why=f"{'.'.join(map(str, first['loc'])) or 'event'}: {first['msg']}.") from error
 
 

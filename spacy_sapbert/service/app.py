@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 from collections.abc import AsyncIterator, Callable, Sequence
 from concurrent.futures import Future
 from contextlib import asynccontextmanager, suppress
@@ -42,7 +41,6 @@ AnswerFormat = Literal["json", "fhir", "omop", "phenopackets", "bioc", "brat", "
 EXPORTED: dict[int | str, dict[str, Any]] = {
     200: {"content": {each.media_type.partition(";")[0]: {"schema": {"type": "string"}} for each in FORMATS.values()}}
 }
-_FIELD = re.compile(r"[a-z_]{1,30}")  # names of fields look like this
 GIVE_BACK_EVERY = 1000  # tasks, after which free memory is given back to the system
 MAX_CONCEPTS = 100  # most concepts that a search returns
 PROBLEMS: dict[int | str, dict[str, Any]] = {
@@ -389,8 +387,6 @@ async def _invalid(request: Request, error: Exception) -> Response:
     if first["type"] == "model_attributes_type" and first["loc"] == ("body",) and not _is_json(request):
         return await _problem(request, fail("E071", why="send the body as JSON, with the header `Content-Type: application/json`."))
     parts = [str(part) for part in first["loc"] if part != "body"]
-    if first["type"] == "extra_forbidden" and not _FIELD.fullmatch(parts[-1]):  # it may be text of a note
-        parts[-1] = "a field"
     place = ".".join(parts) or "the body"
     return await _problem(request, fail("E071", why=f"{place}: {first['msg']}."))
 

@@ -4,13 +4,22 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic_core import PydanticCustomError
 
 NOTE = "72M c/o CP, no fever. Takes ASA 81."
 
 
 class _Request(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known(cls, given: Any) -> Any:
+        """Refuse fields that are not known, before pydantic does: its error names them, and a name may be text of a note."""
+        if isinstance(given, dict) and not given.keys() <= cls.model_fields.keys():
+            raise PydanticCustomError("unknown_field", "there is a field that is not known. Known: {known}", {"known": ", ".join(cls.model_fields)})
+        return given
 
 
 class LinkSettings(_Request):

@@ -170,6 +170,21 @@ def test_what_is_not_valid_is_refused_and_not_written(store: ReviewStore, given:
     assert store.count() == (1, 3)
 
 
+@pytest.mark.parametrize(
+    ("given", "why"),
+    [
+        ({"kind": "nil", "mention": 1, "smith": 1}, "it has a field that is not known."),
+        ({"kind": "smith", "mention": 1}, "its kind is not known. Known: 'accept', 'reject', 'choose', 'nil', "),
+    ],
+    ids=["field", "kind"],
+)
+def test_what_is_not_known_is_not_repeated(store: ReviewStore, given: Any, why: str) -> None:
+    with pytest.raises(SapbertError) as info:
+        store.record("ann", given)
+    assert f"not valid: {why}" in str(info.value)
+    assert "smith" not in str(info.value)
+
+
 @pytest.mark.parametrize("reviewer", ["", "  ", "a\nb", "x" * 101])
 def test_a_reviewer_has_a_name(store: ReviewStore, reviewer: str) -> None:
     with pytest.raises(SapbertError, match="E082"):
