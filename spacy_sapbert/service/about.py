@@ -9,6 +9,8 @@ from spacy.language import Language
 from ..about import __version__
 from .settings import ServiceSettings
 
+# settings of `sapbert_linker` that links depend on, also if a request may not change them
+LINKING = ("threshold", "k", "exact_match", "rank", "rerank")
 SOURCE_FIELDS = ("name", "kind", "version", "rows")
 
 
@@ -38,7 +40,7 @@ def about_linker(nlp: Language, linker: Any, settings: ServiceSettings) -> dict[
             "calibration": None if calibration is None else {"fit_on": calibration.fit_on, "mentions": len(calibration.right)},
             "added_names": len(bundle.additions.names),
         },
-        "settings": {setting: getattr(linker.settings, setting) for setting in sorted({*settings.allow, "threshold"})},
+        "settings": {setting: getattr(linker.settings, setting) for setting in sorted({*settings.allow, *LINKING})},
         "a_request_may_change": list(settings.allow),
         "limits": {
             "max_body_bytes": settings.max_body_bytes,

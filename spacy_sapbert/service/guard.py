@@ -46,6 +46,7 @@ STATUS = {
     "E084": 404,
     "E085": 403,
 }
+NOT_READY = "E075"  # while the linker is being loaded or the service stopped, this answer is no fault
 REQUEST_ERRORS = ("E002", "E010", "E011", "E024", "E050", "E104", "E105", "E107")
 CLIENT_GONE = 499  # the status that nginx logs if the client disconnected before the answer
 
@@ -124,7 +125,7 @@ class Guard:
             seconds = time.perf_counter() - started
             self.metrics.saw_request(route, method, status, seconds)
             said = f"{status} {scope[PROBLEM]}" if PROBLEM in scope else status
-            level = logging.ERROR if status == 500 else logging.INFO
+            level = logging.ERROR if status >= 500 and scope.get(PROBLEM) != NOT_READY else logging.INFO
             logger.log(level, "%s %s %s %s, %d bytes, %.0f ms", request_id, method, route, said, body_bytes, 1000 * seconds)
 
     def _check_host(self, scope: Scope, headers: Headers) -> None:

@@ -29,7 +29,7 @@ from starlette.testclient import TestClient
 
 from spacy_sapbert.corpus.pipeline import load
 from spacy_sapbert.doc.own import OWN, Place, trimmed, with_spans
-from spacy_sapbert.errors import SapbertError, SapbertWarning, fail
+from spacy_sapbert.errors import SapbertError, SapbertWarning, ServerError, fail
 from spacy_sapbert.exports import athena
 from spacy_sapbert.render import rows as records
 from spacy_sapbert.service import schemas
@@ -423,6 +423,12 @@ def test_version_says_what_links_and_no_path(client: TestClient, tiny_linker: Pa
     assert str(tiny_linker.parent) not in json.dumps(said)
 
 
+def test_version_has_the_settings_that_links_depend_on_and_no_request_changes(with_settings: Callable[..., TestClient]) -> None:
+    said = with_settings(allow=["types"]).get("/version").json()
+    assert said["settings"] == {"exact_match": True, "k": 30, "rank": None, "rerank": None, "threshold": 0.8, "types": None}
+    assert said["a_request_may_change"] == ["types"]
+
+
 @pytest.mark.parametrize(
     ("content", "kind", "why"),
     [
@@ -445,17 +451,19 @@ def test_monitors_may_ask_with_head(client: TestClient) -> None:
     assert "head" not in client.get("/openapi.json").json()["paths"]["/health"]
 
 
-def test_before_the_linker_is_loaded_only_health_answers(pipeline: Language, gate: Gate) -> None:
+def test_before_the_linker_is_loaded_only_health_answers(pipeline: Language, gate: Gate, caplog: pytest.LogCaptureFixture) -> None:
     def make() -> Language:
         assert gate.open.wait(SECONDS)
         return pipeline
 
+    caplog.set_level(logging.INFO)
     with TestClient(create_app(make)) as client:
         assert client.get("/health").json() == {"status": "ok"}
         for answer in (client.get("/ready"), client.post("/link", json={"text": NOTE}), client.get("/concepts/C9100027"), client.get("/version")):
             problem(answer, 503, "E075")
         gate.open.set()
         assert ready(client).get("/ready").json() == {"status": "ready"}
+    assert {record.levelname for record in caplog.records if "503 E075" in record.getMessage()} == {"INFO"}  # it is no fault
 
 
 def test_a_linker_that_cannot_be_loaded_is_told_of() -> None:
@@ -584,6 +592,18 @@ def test_an_error_in_one_text_does_not_touch_the_others(client: TestClient, gate
     assert any("request-17 failed: RuntimeError" in record.getMessage() for record in caplog.records)
     (line,) = [record for record in caplog.records if record.getMessage().startswith("request-17 POST /link 500")]
     assert line.levelno == logging.ERROR
+
+
+def test_an_answer_that_a_server_of_the_linker_fails_is_an_error_of_the_log(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def down(*_: Any) -> Doc:
+        raise fail("E233", ServerError, collection="names", uri="http://milvus")
+
+    monkeypatch.setattr(Gate, "__call__", down)
+    with caplog.at_level(logging.INFO):
+        problem(client.post("/link", json={"text": "fever"}, headers={"x-request-id": "down"}), 503, "E233")
+    assert [record.levelname for record in caplog.records if record.getMessage().startswith("down POST /link 503 E233")] == ["ERROR"]
 
 
 # -- access -------------------------------------------------------------------------------------------------------------
