@@ -165,6 +165,20 @@ def test_columns_of_the_input_are_kept(tmp_path: Path):
     assert refused("link", files[0], "--format", "csv", "--keep-columns", "floor").startswith("[E408]")
 
 
+@pytest.mark.parametrize("packed", [False, True])
+def test_a_field_to_keep_that_no_line_has_is_refused(tmp_path: Path, packed: bool):
+    lines = b'{"text": "fever", "bed": 1}\n\n{"text": "cough", "ward": null}\n'
+    path = tmp_path / ("a.jsonl.gz" if packed else "a.jsonl")
+    path.write_bytes(gzip.compress(lines) if packed else lines)
+    asked = ["link", path, "--format", "jsonl", "--keep-columns"]
+    found = records(run(*asked, "ward,bed").stdout)  # a line without the field, and one in which it is null
+    assert [r["columns"] for r in found] == [{"ward": None, "bed": "1"}, {"ward": None, "bed": None}]
+    assert refused(*asked, "ward,wrad") == f"[E408] '{path}' has no field 'wrad' (--keep-columns). It has: bed, text, ward."
+    path = tmp_path / "b.jsonl"
+    path.write_text("[]\n{\n")  # lines that are no records fail alone
+    assert refused("link", path, "--format", "jsonl", "--keep-columns", "ward").startswith(f"[E403] '{path}', line 1: ")
+
+
 def test_a_pipeline_with_components_of_a_file(tmp_path: Path):
     code = tmp_path / "mine.py"
     code.write_text(

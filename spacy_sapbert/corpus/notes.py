@@ -36,7 +36,7 @@ FORMS = (
     "(.gz, .zst, .xz)"
 )
 MAX_FIELD = 1 << 30  # most characters in a field of a table; the default of the csv module is 128 Ki
-LINES_LOOKED_AT = 100  # the text field must occur in so many first lines of a JSON Lines file
+LINES_LOOKED_AT = 100  # the text field and the fields to keep must occur in so many first lines of a JSON Lines file
 ROWS_AT_ONCE = 256  # rows of a Parquet file that are read together
 
 
@@ -234,7 +234,7 @@ def open_corpus(source: str | Path, size: int = 1000, *, text_field: str = "text
         size: number of notes in a partition.
         text_field: field of JSON Lines or column of a table or of Parquet with the text.
         id_field: field or column with the id of the note; None: "id" if there is one, else file and line.
-        keep: names of the columns to keep; a table or a Parquet file must have them.
+        keep: names of the columns to keep; a table or a Parquet file must have them, and of JSON Lines one of the first 100 lines of a file.
 
     Raises:
         SapbertError: E002, the size is wrong, or `keep` is given for text files; E401, there is no such file; E402, it is not a corpus, is damaged or
@@ -247,7 +247,7 @@ def open_corpus(source: str | Path, size: int = 1000, *, text_field: str = "text
     if keep and kind == "texts":
         raise fail("E002", setting="keep_columns", component="annotate", value=", ".join(keep), why="text files have no columns.")
     cut = _Cutter(kind, size)
-    known: list[str] = []  # fields that were seen in JSON Lines; empty as soon as the text field is found
+    looked = _Looked(text_field, keep)
     digest, total = hashlib.blake2b(digest_size=16), 0
     for file, name in zip(files, names):
         status = file.stat()
@@ -256,9 +256,9 @@ def open_corpus(source: str | Path, size: int = 1000, *, text_field: str = "text
         if kind == "texts":
             cut.add(str(file), name, 0, 0)
         elif kind == "jsonl":
-            known = _cut_lines(cut, file, name, text_field, known)
+            _cut_lines(cut, file, name, looked)
         elif kind == "records":
-            known = _cut_records(cut, file, name, (text_field, id_field, *keep), known)
+            _cut_records(cut, file, name, (text_field, id_field, *keep), looked)
         else:
             _check_parquet(file, text_field, id_field, keep)
             rows, at = int(_parquet().read_metadata(file).num_rows), 0
@@ -269,8 +269,7 @@ def open_corpus(source: str | Path, size: int = 1000, *, text_field: str = "text
     partitions = cut.finish()
     if not partitions:
         raise fail("E402", path=root, expected="a corpus", why="it holds no note.")
-    if known:
-        raise fail("E408", path=root, what="text field", name=text_field, option="--text-field", known=", ".join(known))
+    looked.check(root)
     description = {"kind": kind, "files": len(files), "bytes": total, "notes": cut.notes, "names_sizes_times": digest.hexdigest()}
     return Corpus(kind, partitions, description)
 
@@ -334,46 +333,65 @@ class _Cutter:
         return self._partitions
 
 
-def _cut_lines(cut: _Cutter, file: Path, name: str, text_field: str, known: list[str]) -> list[str]:
-    """Add the lines of a file to the partitions.
+class _Looked:
+    """Finds in the first lines of JSON Lines whether there are the fields that are asked for.
 
-    Returns:
-        The names of the fields in the first lines of all files so far; empty if one of them is the text field.
+    Args:
+        text_field: field with the text.
+        keep: fields to keep; unlike the text, they may hold any value.
     """
+
+    def __init__(self, text_field: str, keep: Sequence[str]) -> None:
+        self._text_field, self._keep = text_field, keep
+        self._texts: set[str] = set()  # fields that hold text
+        self._all: set[str] = set()
+
+    def look(self, number: int, line: bytes) -> None:
+        """Take note of the fields of a line, which has this number in its file, from 1."""
+        if number <= LINES_LOOKED_AT and not (self._text_field in self._texts and self._all.issuperset(self._keep)):
+            record = _record(line)
+            self._all.update(record)
+            self._texts.update(field for field, value in record.items() if isinstance(value, str))
+
+    def check(self, root: Path) -> None:
+        """Check that all fields were found. If no line that was looked at has any field, each of them is an error of its own note.
+
+        Raises:
+            SapbertError: E408.
+        """
+        if self._texts and self._text_field not in self._texts:
+            self._refuse(root, "text field", self._text_field, "--text-field", self._texts)
+        for field in self._keep if self._all else ():
+            if field not in self._all:
+                self._refuse(root, "field", field, "--keep-columns", self._all)
+
+    def _refuse(self, root: Path, what: str, name: str, option: str, known: set[str]) -> None:
+        raise fail("E408", path=root, what=what, name=name, option=option, known=", ".join(sorted(map(valid_text, known))))
+
+
+def _cut_lines(cut: _Cutter, file: Path, name: str, looked: _Looked) -> None:
+    """Add the lines of a file to the partitions."""
     at = 0
-    look = cut.notes == 0 or bool(known)
     with open(file, "rb") as lines:
         for number, line in enumerate(lines, 1):
             if line.strip():
-                if look and number <= LINES_LOOKED_AT:
-                    fields = _fields(line)
-                    look = text_field not in fields
-                    known = sorted({*known, *fields}) if look else []
+                looked.look(number, line)
                 cut.add(str(file), name, at, at + len(line), number)
             at += len(line)
-    return known
 
 
-def _cut_records(cut: _Cutter, file: Path, name: str, columns: Sequence[str | None], known: list[str]) -> list[str]:
+def _cut_records(cut: _Cutter, file: Path, name: str, columns: Sequence[str | None], looked: _Looked) -> None:
     """Add the records of a table, or of compressed JSON Lines, to the partitions.
-
-    Returns:
-        The same as `_cut_lines`.
 
     Raises:
         SapbertError: E402, the file is damaged; E408, a table has no such column.
     """
     if ending_of(file) in TABLES:
         _check_table(file, columns)
-    text_field = columns[0]
-    look = ending_of(file) in JSON_LINES and (cut.notes == 0 or bool(known))
     for number, (_, record) in enumerate(_records(file)):
-        if look and isinstance(record, bytes) and number < LINES_LOOKED_AT:
-            fields = _fields(record)
-            look = text_field not in fields
-            known = sorted({*known, *fields}) if look else []
+        if isinstance(record, bytes):
+            looked.look(number + 1, record)
         cut.add(str(file), name, number, number + 1)
-    return known
 
 
 def _records(file: Path) -> Iterator[tuple[int, dict[str, Any] | bytes]]:
@@ -417,13 +435,13 @@ def _check_table(file: Path, wanted: Sequence[str | None]) -> None:
             raise fail("E408", path=file, what="column", name=name, option=option, known=", ".join(columns) or "none")
 
 
-def _fields(line: bytes) -> list[str]:
-    """Return the names of the fields of a JSON line that hold text."""
+def _record(line: bytes) -> dict[str, Any]:
+    """Return the fields of a JSON line; none if it is not a record."""
     try:
         record = parse_json(line.decode("utf-8-sig"))
     except ValueError:
-        return []
-    return [valid_text(field) for field, value in record.items() if isinstance(value, str)] if isinstance(record, dict) else []
+        return {}
+    return record if isinstance(record, dict) else {}
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------------
