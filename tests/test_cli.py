@@ -408,6 +408,18 @@ def test_pages_of_an_earlier_run_are_removed_and_other_files_are_kept(tmp_path: 
     assert sorted(path.name for path in out.parent.iterdir()) == sorted(["links.html", *mine])
 
 
+def test_a_page_whose_place_is_taken_is_named_and_no_page_is_replaced(tmp_path: Path):
+    corpus, out = tmp_path / "notes.jsonl", tmp_path / "out" / "links.html"
+    corpus.write_text("".join(json.dumps({"id": f"n{i}", "text": "fever"}) + "\n" for i in range(3)))
+    taken = out.with_name("links-2.html")
+    taken.mkdir(parents=True)
+    out.write_text("of an earlier run")
+    said = refused("link", corpus, "--format", "html", "--out", out, "--notes-per-page", 2)
+    assert said == f"[E009] '{taken}' can't be written (Is a directory). Give another file."
+    assert out.read_text() == "of an earlier run"
+    assert sorted(path.name for path in out.parent.iterdir()) == ["links-2.html", "links.html"]
+
+
 def test_an_error_while_notes_are_written_keeps_the_file_of_an_earlier_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     from spacy_sapbert import render
 

@@ -141,13 +141,13 @@ def _write_pages(docs: Iterable[LinkedDoc], kb: Any, out: Path, extensions: Sequ
     """Write notes as pages of `size` notes: OUT.html, OUT-2.html …; 0: as one page. Pages that an earlier run wrote and this one did not are removed."""
     from .. import render
 
-    check_out(out)
     remaining = ((each.doc, each.note_id) for each in docs)
     paths: list[Path] = []
     first: list[str] = []
     with ExitStack() as stack, _unwritable(out):
         while (part := list(islice(remaining, size or None))) or not paths:
             paths.append(out if not paths else out.with_name(f"{out.stem}-{len(paths) + 1}{out.suffix}"))
+            check_out(paths[-1])  # before the first page is replaced, so that either all pages are or none
             first += [note_id for _, note_id in part[:1]]
             stack.callback(_temporary(paths[-1]).unlink, missing_ok=True)
             # the links to the other pages are filled in when it is known how many there are
@@ -158,9 +158,11 @@ def _write_pages(docs: Iterable[LinkedDoc], kb: Any, out: Path, extensions: Sequ
             temporary = _temporary(path)
             _write_text(temporary, render.fill_pages(temporary.read_text(encoding="utf-8"), TITLE, pages))
         for path in paths:
-            _temporary(path).replace(path)
+            with _unwritable(path):
+                _temporary(path).replace(path)
         for path in _older_pages(out, len(paths)):
-            path.unlink()
+            with _unwritable(path):
+                path.unlink()
 
 
 def _older_pages(out: Path, count: int) -> Iterator[Path]:
