@@ -14,12 +14,16 @@ from typing import Any, Dict, Iterator, List
 import pytest
 import spacy
 from readers.helpers import RELEASE, relation, write_release
+from spacy.language import Language
 from tiny_encoders import make_bert, with_code
 from typer.testing import CliRunner
 
 from spacy_sapbert.build import default_linkers
 from spacy_sapbert.cli import app, linking, read_notes
+from spacy_sapbert.cli.inputs import open_inputs
+from spacy_sapbert.corpus.notes import NoteReader
 from spacy_sapbert.corpus.pipeline import make_pipeline
+from spacy_sapbert.errors import fail
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -315,6 +319,30 @@ def test_wrong_inputs(tmp_path: Path):
 
 
 @pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("a.json.gz", "'.json' is not read. Give a .parquet"),
+        ("a.PDF.xz", "'.pdf' is not read. Save its text as .txt."),
+        ("a.docx", "'.docx' is not read. Save its text as .txt."),
+        ("a.pptx", "'.pptx' is not read. Save its text as .txt."),
+        ("a.html", "'.html' is not read. Save its text as .txt."),
+        ("a.htm.zst", "'.htm' is not read. Save its text as .txt."),
+        ("a.xml", "'.xml' is not read. Save its text as .txt."),
+        ("a.xlsx", "'.xlsx' is not read. Save it as .csv."),
+        ("a.xls", "'.xls' is not read. Save it as .csv."),
+        ("a.png", "'.png' is not read. It is an image; recognise the text in it first, and save it as .txt."),
+        ("a.jpg", "'.jpg' is not read. It is an image;"),
+        ("a.dcm", "'.dcm' is not read. It is an image;"),
+        ("a.zip", "'.zip' is not read. Unpack it, and give the folder."),
+    ],
+)
+def test_files_that_are_no_text_are_refused_with_a_remedy(tmp_path: Path, name: str, remedy: str):
+    path = tmp_path / name
+    path.write_bytes(b"fever")
+    assert refused("link", path).startswith(f"[E402] '{path}' is not a file of notes: {remedy}")
+
+
+@pytest.mark.parametrize(
     ("content", "line", "why"),
     [
         ('\n{"text": "b"\n', 2, "not JSON"),
@@ -347,6 +375,71 @@ def test_lines_and_files_that_cannot_be_read_do_not_lose_the_others(tmp_path: Pa
     out = tmp_path / "out.csv"
     assert refused("link", folder / "a.txt", "--format", "csv", "--out", out).startswith("[E404]")
     assert not out.exists()
+
+
+@pytest.mark.parametrize(
+    ("kind", "error", "given", "code", "why"),
+    [
+        ("jsonl", OSError, (5, "Input/output error"), "E053", "can't use '{path}' (Input/output error)"),
+        ("jsonl", FileNotFoundError, (2, "No such file or directory"), "E401", "'{path}' does not exist. Correct"),
+        ("parquet", ValueError, ("fever",), "E402", "it was changed or is damaged (ValueError in "),
+    ],
+)
+def test_an_input_that_cannot_be_read_to_its_end_does_not_lose_what_was_read(
+    tmp_path: Path, kind: str, error: Any, given: Any, code: str, why: str, monkeypatch: pytest.MonkeyPatch
+):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    path, out = tmp_path / f"notes.{kind}", tmp_path / "out.jsonl"
+    if kind == "jsonl":
+        path.write_text('{"text": "fever"}\n' * 6)
+    else:
+        pq.write_table(pa.table({"text": ["fever"] * 6}), path)
+    reads, left = NoteReader.read, 3
+
+    def broken(self: NoteReader, partition: Any) -> Iterator[Any]:
+        yield from list(reads(self, partition))[:left]
+        raise error(*given)
+
+    monkeypatch.setattr(NoteReader, "read", broken)
+    said = run("link", path, "cough", "--format", "jsonl", "--out", out, code=1)
+    assert [r["mention"] for r in records(out.read_text())] == ["fever", "fever", "fever", "cough"]  # the next input is read, too
+    (line,) = said.stderr.strip().splitlines()
+    first = f"[E054] 3 of 7 notes could not be linked (the others were); the first that failed is 'notes.{kind}, note 4': [{code}] "
+    assert line.startswith(first)
+    assert why.format(path=path) in line
+    left = 0
+    out.unlink()
+    assert refused("link", path, "--format", "jsonl", "--out", out).startswith(f"[{code}] ")
+    assert not out.exists()
+
+
+def test_an_input_that_is_deleted_after_it_was_opened_is_named(tmp_path: Path):
+    path = tmp_path / "notes.jsonl"
+    path.write_text('{"text": "fever"}\n{"text": "cough"}\n')
+    (tmp_path / "more.txt").write_text("tremor")
+    inputs = open_inputs([str(path), str(tmp_path / "more.txt")])
+    path.unlink()
+    found = list(inputs.notes)
+    assert [(read.note_id, read.text, getattr(read.error, "code", "")) for read in found] == [
+        *(("notes.jsonl, note 1", "", "E401"), ("notes.jsonl, note 2", "", "E401"), ("more", "tremor", "")),
+    ]
+    assert len(found) == inputs.total == 3
+
+
+def test_the_reason_of_a_component_ends_with_one_full_stop(tmp_path: Path):
+    @Language.component("refuses_cough")
+    def refuses_cough(doc: Any) -> Any:
+        if "cough" in doc.text:
+            raise fail("E402", path="x", expected="y", why="it is wrong.")
+        return doc
+
+    nlp = make_pipeline({}, alone=True)
+    nlp.add_pipe("refuses_cough", first=True)
+    nlp.to_disk(tmp_path / "nlp")
+    said = run("link", "fever", "cough", "--format", "jsonl", "--pipeline", tmp_path / "nlp", code=1).stderr
+    assert said.strip().endswith("[E402] 'x' is not y: it is wrong. Correct these notes, or leave them out.")
 
 
 def test_all_inputs_are_checked_before_the_first_note_is_linked(tmp_path: Path):

@@ -11,32 +11,23 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ..corpus import notes
+from ..corpus.isolated import describe
 from ..errors import MissingFile, SapbertError, fail
 from ..files import valid_text
 
+_AS_TEXT = "Save its text as .txt"
+_AS_TABLE = "Save it as .csv"
+_RECOGNISED = "It is an image; recognise the text in it first, and save it as .txt"
+# ending of a file that is no text, so that linking its bytes or its markup would be of no use -> what to do with it
+NOT_TEXT = {
+    ".json": notes.FORMS,
+    ".zip": "Unpack it, and give the folder",
+    **dict.fromkeys((".pdf", ".rtf", ".doc", ".docx", ".odt", ".pptx", ".html", ".htm", ".xml"), _AS_TEXT),
+    **dict.fromkeys((".xlsx", ".xls"), _AS_TABLE),
+    **dict.fromkeys((".png", ".jpg", ".jpeg", ".dcm"), _RECOGNISED),
+}
 # an input with one of these endings is taken for a file, even if the file does not exist
-FILE_ENDINGS = (
-    *notes.TEXTS,
-    ".jsonl",
-    ".json",
-    ".csv",
-    ".tsv",
-    ".xml",
-    ".html",
-    ".htm",
-    ".md",
-    ".pdf",
-    ".rtf",
-    ".doc",
-    ".docx",
-    ".odt",
-    ".gz",
-    ".zip",
-    ".parquet",
-)
-
-# a file with one of these endings is no text, so linking its bytes or its markup would be of no use
-NOT_TEXT = (".json", ".pdf", ".rtf", ".doc", ".docx", ".odt", ".zip")
+FILE_ENDINGS = (*notes.TEXTS, ".jsonl", ".csv", ".tsv", ".parquet", ".gz", *NOT_TEXT)
 PATH_BEGINNINGS = ("/", "./", "../", "~/")
 
 
@@ -119,12 +110,12 @@ def _open_one(given: str, text_field: str, id_field: str | None, keep: Sequence[
         names = notes.names_of(files, path)
         return Inputs(len(files), _texts((name, partial(notes.read_text, file)) for file, name in zip(files, names)))
     if what == "file":
-        if path.suffix.lower() in NOT_TEXT and path.is_file():
-            raise fail("E402", path=path, expected="a file of notes", why=f"'{path.suffix}' is not read. {notes.FORMS}.")
+        if (ending := notes.ending_of(path)) in NOT_TEXT and path.is_file():
+            raise fail("E402", path=path, expected="a file of notes", why=f"'{ending}' is not read. {NOT_TEXT[ending]}.")
         if not columns:  # a file with an unknown ending is read as one text
             return Inputs(1, _texts([(valid_text(notes.without_ending(path).name), partial(notes.read_text, path))]))
         count, found = notes.open_file(path, text_field, id_field, keep)
-        return Inputs(count, (_read(note, path) for note in found))
+        return Inputs(count, _notes(found, count, path))
     if what == "missing":
         raise fail("E401", MissingFile, path=path)
     return Inputs(1, iter([Read("text", given)]))
@@ -136,6 +127,30 @@ def _texts(named: Iterable[tuple[str, Callable[[], str]]]) -> Iterator[Read]:
             yield Read(name, read())
         except (SapbertError, OSError) as error:
             yield Read(name, "", error)
+
+
+def _notes(found: Iterator[notes.Note], count: int, path: Path) -> Iterator[Read]:
+    """Yield the notes of a file that has `count` of them. If the file cannot be read to its end, those that are left have the error."""
+    done = 0
+    try:
+        for note in found:
+            yield _read(note, path)
+            done += 1
+    except Exception as error:  # of the operating system, or of the library that reads the format
+        why = _unreadable(error, path)
+        for number in range(done + 1, max(count, done + 1) + 1):
+            yield Read(f"{valid_text(path.name)}, note {number}", "", why)
+
+
+def _unreadable(error: Exception, path: Path) -> SapbertError:
+    """Return the error that says why a file cannot be read to its end, without any text of a note."""
+    if isinstance(error, SapbertError):
+        return error
+    if isinstance(error, FileNotFoundError):
+        return fail("E401", MissingFile, path=path)
+    if isinstance(error, OSError) and error.errno:
+        return fail("E053", path=path, error=os.strerror(error.errno))
+    return fail("E402", path=path, expected="a file that can be read to its end", why=f"it was changed or is damaged ({describe(error)}).")
 
 
 def _read(note: notes.Note, path: Path) -> Read:

@@ -74,8 +74,8 @@ class NotesRun:
         if isinstance(reason, Exception):
             if not self.linked:
                 raise reason
-            reason = describe(reason).rstrip(".")
-        raise fail("E054", count=self._failures, total=self._failures + self.linked, note=note, why=reason)
+            reason = describe(reason)
+        raise fail("E054", count=self._failures, total=self._failures + self.linked, note=note, why=reason.rstrip("."))
 
     def _batches(self, takes: Callable[[list[Read]], Callable[[int, Any], None]]) -> Iterator[list[Read]]:
         """Link the notes, and yield each batch when it is linked."""
