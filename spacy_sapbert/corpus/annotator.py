@@ -135,7 +135,7 @@ class Annotator:
 
         if settings.threads < 1:
             raise fail("E002", setting="threads", component="annotate", value=settings.threads, why="it must be at least 1.")
-        _check_format(settings)
+        check_format(settings)
         self.settings, self.out = settings, out
         self._table = None if settings.athena is None else athena.open_table(Path(settings.athena))
         self._reader = NoteReader(settings.text_field, settings.id_field, settings.keep_columns)
@@ -369,7 +369,7 @@ def check_extensions(names: Sequence[str]) -> None:
             raise fail("E002", setting="extensions", component="link", value=name, why="there is already a column of this name.")
 
 
-def _check_format(settings: AnnotationSettings) -> None:
+def check_format(settings: AnnotationSettings) -> None:
     """Check the format and the options that belong to it.
 
     Raises:
