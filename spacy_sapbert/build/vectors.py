@@ -12,6 +12,7 @@ import json
 import multiprocessing
 import os
 import shutil
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
@@ -395,6 +396,11 @@ def in_processes(load: Callable[[str], Encoder], workers: Workers) -> Encode:
                     tick(len(names))
                     yield number, vectors
                     submit(pool)
+        except (KeyboardInterrupt, GeneratorExit):  # the workers ignore Ctrl-C, and would first encode all that they have
+            for pool in pools:
+                for process in list(pool._processes.values()):
+                    process.terminate()
+            raise
         except BrokenProcessPool as error:
             raise fail("E027", count=len(workers.devices), error=error) from error
         finally:
@@ -408,6 +414,7 @@ _ENCODER: Encoder | Exception | None = None  # a worker process's encoder, or th
 
 
 def _load(load: Callable[[str], Encoder], device: str) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the parent process, which then stops the workers
     global _ENCODER
     try:
         _ENCODER = load(device)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -11,6 +12,7 @@ import sys
 import textwrap
 import time
 from functools import partial
+from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any, Iterator, List, Optional
 
@@ -392,6 +394,49 @@ def test_why_a_process_has_no_encoder_is_told(tiny_kb: KnowledgeBase, tmp_path: 
     with pytest.raises(ValueError, match="no weights for cpu"):
         run(tiny_kb, tmp_path / "linker", in_processes(_does_not_load, Workers(("cpu",))))
     assert list(tmp_path.iterdir()) == []
+
+
+class _Interrupted:
+    """An encoder that gets Ctrl-C, as all processes of a terminal do."""
+
+    def __call__(self, device: str) -> Any:
+        class Model:
+            def encode(self, names: List[str], *, progress: Any = False) -> np.ndarray:
+                os.kill(os.getpid(), signal.SIGINT)
+                return code(names)
+
+        return Model()
+
+
+@pytest.mark.e2e
+def test_workers_ignore_ctrl_c(tiny_kb: KnowledgeBase, tmp_path: Path) -> None:
+    vectors = run(tiny_kb, tmp_path / "linker", in_processes(_Interrupted(), Workers(("cpu",))))
+    assert np.array_equal(vectors, code(list(tiny_kb.surface_forms())).astype(np.float16))
+
+
+class _Endless:
+    """An encoder whose vectors hold the id of its process. It never ends with the text "endless"."""
+
+    def __call__(self, device: str) -> Any:
+        class Model:
+            def encode(self, names: List[str], *, progress: Any = False) -> np.ndarray:
+                if names == ["endless"]:
+                    signal.pause()
+                return np.array([[os.getpid()]])
+
+        return Model()
+
+
+@pytest.mark.e2e
+def test_workers_end_with_a_build_that_is_interrupted() -> None:
+    encoding = in_processes(_Endless(), Workers(("cpu",)))(iter(enumerate([["cough"], ["endless"]])), lambda done: None)
+    _, vectors = next(encoding)
+    worker = next(process for process in multiprocessing.active_children() if process.pid == int(vectors[0, 0]))
+    try:
+        encoding.close()
+        assert wait([worker.sentinel], 60) == [worker.sentinel]
+    finally:
+        worker.kill()
 
 
 def test_workers() -> None:
