@@ -14,6 +14,7 @@ from typer.testing import CliRunner
 from spacy_sapbert.cli.app import command
 from spacy_sapbert.signals import Ended, described, ending_raises
 from training.cli import guarded
+from training.launcher import PARENT_SAYS
 
 
 def send(number: int) -> None:
@@ -75,3 +76,11 @@ def test_signals_that_are_ignored_or_handled_stay_so() -> None:
 def test_words_and_exit_codes() -> None:
     assert described(KeyboardInterrupt()) == ("Ctrl-C", 130)
     assert described(Ended(signal.SIGTERM)) == ("SIGTERM", 143)
+
+
+def test_a_training_leaves_it_to_its_parent_to_say_what_ended_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(PARENT_SAYS, "1")
+    app = typer.Typer(pretty_exceptions_enable=False)
+    app.command("work")(guarded(lambda: send(signal.SIGINT)))
+    result = CliRunner().invoke(app, [])
+    assert (result.exit_code, result.stderr) == (130, "")

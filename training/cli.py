@@ -17,7 +17,7 @@ from spacy_sapbert.signals import described, ending_raises
 from . import commands
 from .data import commands as data
 from .evaluation import commands as evaluation
-from .launcher import hand_over, is_launched
+from .launcher import hand_over, parent_says
 from .loop import commands as loop
 from .mentions import commands as mentions
 from .report import commands as report
@@ -43,7 +43,7 @@ def guarded(command: Callable[..., Any]) -> Callable[..., Any]:
                 command(*arguments, **options)
         except KeyboardInterrupt as interrupt:
             what, code = described(interrupt)
-            if not is_launched():  # the launcher says it, once
+            if not parent_says():
                 typer.echo(fail("E058", what=what), err=True)
             raise typer.Exit(code) from None
         except SapbertError as error:

@@ -18,6 +18,7 @@ from spacy_sapbert.errors import SapbertError, fail
 from spacy_sapbert.signals import Ended, described
 
 OURS = "SPACY_SAPBERT_LAUNCHER"  # environment variable that is set in the processes that this launcher starts
+PARENT_SAYS = "SPACY_SAPBERT_PARENT_SAYS"  # environment variable of a training whose parent process says which signal ended both
 ERROR_FILE = "TORCHELASTIC_ERROR_FILE"  # environment variable in which torch's launcher names the file of a process for its error
 
 
@@ -51,6 +52,11 @@ def is_launched() -> bool:
     return OURS in os.environ and ERROR_FILE in os.environ
 
 
+def parent_says() -> bool:
+    """Say whether another process says which signal ended this one."""
+    return is_launched() or PARENT_SAYS in os.environ
+
+
 def main(processes: str, *arguments: str) -> None:
     """Start the processes and wait for them.
 
@@ -67,7 +73,8 @@ def main(processes: str, *arguments: str) -> None:
         run(parse_args(["--standalone", "--nproc_per_node", processes, "-m", "training", "train", *arguments]))
     except SignalException as ended:  # a signal to this process; it has ended the others
         what, code = described(Ended(ended.sigval))
-        print(fail("E058", what=what), file=sys.stderr)
+        if not parent_says():
+            print(fail("E058", what=what), file=sys.stderr)
         sys.exit(code)
     except ChildFailedError as failed:
         coded = [failure for failure in failed.failures.values() if "code" in failure.error_file_data]

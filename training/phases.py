@@ -18,7 +18,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,12 +26,17 @@ from confection import Config
 from pydantic import BaseModel, ConfigDict, Field
 
 from spacy_sapbert.files import write_text
+from spacy_sapbert.signals import ENDING, Ended, described, ending_raises
 
 from .errors import fail
 from .fit import LAUNCHED, fit, is_main_process, join, naming, read_recipe, resolve, wait_for_all
+from .launcher import PARENT_SAYS
 from .made import Stamp, contents_of, flat, stamp_of
 from .paths import NAMES, phases_of
 from .recipe import REPORT, changed
+
+ENDED = {code: what for what, code in (described(Ended(number)) for number in (signal.SIGINT, *ENDING))}  # exit code -> the signal
+END_SECONDS = 30.0  # most time that a training gets to end after Ctrl-C
 
 
 class Soup(BaseModel):
@@ -171,6 +176,9 @@ def _make(phase: Phase, folders: dict[str, Path], train: Callable[[Path], int]) 
         write_text(recipe, phase.config.to_str())
     wait_for_all()
     status = train(recipe)
+    if status in ENDED:
+        why = f"its training was stopped by {ENDED[status]}"
+        raise fail("E524", phase=phase.name, why=why, folder=phase.out.parent)
     if status:
         raise fail("E524", phase=phase.name, why=f"its training ended with {status}; its own message is printed above", folder=phase.out.parent)
     if is_main_process() and not (phase.out / REPORT).is_file():
@@ -183,7 +191,8 @@ def train_apart(recipe: Path) -> int:
     Returns:
         The exit status of the process.
     """
-    with _ending(subprocess.Popen([sys.executable, "-m", "training", "train", str(recipe)], stdout=subprocess.DEVNULL)) as process:
+    command = [sys.executable, "-m", "training", "train", str(recipe)]
+    with _ending(subprocess.Popen(command, stdout=subprocess.DEVNULL, env={**os.environ, PARENT_SAYS: "1"})) as process:
         return process.wait()
 
 
@@ -195,19 +204,19 @@ def train_here(recipe: Path) -> int:
 
 @contextmanager
 def _ending(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]:
-    """Give the process, and terminate it if the block ends before it, also on SIGTERM."""
-
-    def stop(*_: Any) -> None:
-        raise SystemExit(143)
-
-    before = signal.signal(signal.SIGTERM, stop)
-    try:
-        yield process
-    finally:
-        signal.signal(signal.SIGTERM, before)
-        if process.poll() is None:
-            process.terminate()
-            process.wait()
+    """Give the process, and terminate it if the block ends before it, also on a signal."""
+    with ending_raises():
+        try:
+            yield process
+        except KeyboardInterrupt as interrupt:
+            if not isinstance(interrupt, Ended):  # a terminal sends Ctrl-C to the process, too, which is removing what it had begun
+                with suppress(subprocess.TimeoutExpired):
+                    process.wait(END_SECONDS)
+            raise
+        finally:
+            if process.poll() is None:
+                process.terminate()
+                process.wait()
 
 
 def is_made(phase: Phase, wanted: dict[str, Any]) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +19,7 @@ from trainings import LINES, PHASES, RECIPE, write
 
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
+from spacy_sapbert.signals import Ended
 from training import fit, phases
 from training.compare import bases, inputs, read_comparison, recipes
 from training.data.definitions import build_grounding
@@ -241,3 +243,41 @@ def test_models_are_fine_tuned_alike_before_they_are_compared(monkeypatch: pytes
     assert made["SapBERT#1"]["task"] == made["trained#1"]["task"]
     assert "content of the pairs" not in inputs(made["SapBERT#0"])
     assert list(bases(comparison, made)) == [f"{row}.base" for row in comparison.rows]
+
+
+INTERRUPTED = """
+import signal, sys
+
+def end(*_):
+    sys.exit(143 if signal.sigtimedwait([signal.SIGTERM], 0.2) else 130)
+
+signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])
+signal.signal(signal.SIGINT, end)
+print("ready", flush=True)
+signal.pause()
+"""
+
+
+@pytest.mark.parametrize(("raised", "code"), [(KeyboardInterrupt(), 130), (Ended(signal.SIGTERM), 143)])
+def test_a_training_that_got_ctrl_c_may_end_by_itself(raised: BaseException, code: int) -> None:
+    process = subprocess.Popen([sys.executable, "-c", INTERRUPTED], stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    process.stdout.readline()
+    process.send_signal(signal.SIGINT)
+    with pytest.raises(type(raised)), phases._ending(process):
+        raise raised
+    assert process.returncode == code
+
+
+def test_a_training_whose_parent_says_what_ended_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "python"
+    program.write_text(f'#!/bin/sh\necho "$@" $SPACY_SAPBERT_PARENT_SAYS > {tmp_path}/said\nexit 143\n')
+    program.chmod(0o755)
+    monkeypatch.setattr(sys, "executable", str(program))
+    assert phases.train_apart(tmp_path / "a.cfg") == 143
+    assert (tmp_path / "said").read_text() == f"-m training train {tmp_path}/a.cfg 1\n"
+
+
+def test_a_phase_that_a_signal_stopped_is_named(path: Path, tmp_path: Path) -> None:
+    with pytest.raises(SapbertError, match=r"\[E524\] Phase 'first' failed \(its training was stopped by SIGTERM\)"):
+        phases.run(load(path), path, lambda recipe: 143)
