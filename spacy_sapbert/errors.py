@@ -120,6 +120,7 @@ class Errors:
     E056 = "rerank=\"names\" of '{component}' works with the default encoder only, and linker '{path}' has another one. Leave `rerank` out, or take a linker with the default encoder, such as 'hpo'."
     E057 = "The reranker of this package, '{path}', is damaged: {why}. Install this package again."
     E058 = "Stopped by {what} before the end. What was there before is unchanged, and finished parts are kept. Run the same command again to complete it."
+    E059 = "A worker of `annotate` can't load the pipeline ({error}). `link` with the same settings shows where this happens."
     E026 = "The names of '{out}' are being encoded by another build, into '{path}'. Wait until it ends, or give another folder."
     E027 = (
         "One of {count} processes that encode names died ({error}), often because memory ran out. Complete shards are kept: run the same command "

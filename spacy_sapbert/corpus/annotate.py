@@ -9,7 +9,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -98,7 +98,7 @@ def annotate(
     waiting = sum(read_counts(out, partition.number, settings.format) is None for partition in corpus.partitions)
     workers = max(1, min(workers, waiting))
     # started here, too, so that wrong settings raise before anything is written
-    with _started(settings, out, engine, workers, isolated, ray_address) as (fingerprint, run), _locked(out):
+    with _started(settings, out, engine, workers, isolated, ray_address) as (fingerprint, run, stop), _locked(out, stop):
         manifest: dict[str, Any] = {"settings": {**fingerprint, "partition_size": partition_size}, "input": corpus.description}
         if settings.format not in RECORDS:
             manifest[STARTED] = datetime.now(timezone.utc).isoformat(timespec="seconds")  # exports hold a time, which must not depend on the worker
@@ -117,24 +117,24 @@ def annotate(
 @contextmanager
 def _started(
     settings: AnnotationSettings, out: Path, engine: str, workers: int, isolated: bool, address: str | None
-) -> Iterator[tuple[dict[str, Any], Callable[[Sequence[Partition]], Iterator[Outcome]]]]:
-    """Give what the output depends on, and the function that annotates partitions."""
+) -> Iterator[tuple[dict[str, Any], Callable[[Sequence[Partition]], Iterator[Outcome]], Callable[[], None]]]:
+    """Give what the output depends on, the function that annotates partitions, and the function that ends the workers."""
     if engine == "local" and (workers > 1 or isolated):
         from .local import workers_of
 
         with workers_of(settings, out, workers) as crew:
             assert crew.loaded is not None
-            yield crew.loaded.fingerprint, crew.run
+            yield crew.loaded.fingerprint, crew.run, crew.stop
         return
     with Annotator(settings, out) as annotator:
         if engine == "ray":
             from .ray import annotate_in_ray
 
-            yield annotator.fingerprint(), lambda todo: annotate_in_ray(settings, out, todo, min(workers, len(todo)), address)
+            yield annotator.fingerprint(), lambda todo: annotate_in_ray(settings, out, todo, min(workers, len(todo)), address), lambda: None
         else:
             from .local import annotate_here
 
-            yield annotator.fingerprint(), lambda todo: annotate_here(annotator, todo)
+            yield annotator.fingerprint(), lambda todo: annotate_here(annotator, todo), lambda: None
 
 
 def _absolute(given: str | None) -> str | None:
@@ -240,8 +240,12 @@ def _write(path: Path, content: dict[str, Any]) -> None:
 
 
 @contextmanager
-def _locked(out: Path) -> Iterator[None]:
-    """Lock the folder, so that only one run writes it.
+def _locked(out: Path, stop: Callable[[], None]) -> Iterator[None]:
+    """Lock the folder, so that only one run writes it. At the end, end the workers and remove the files that they had not finished.
+
+    Args:
+        out: the folder.
+        stop: ends the workers.
 
     Raises:
         SapbertError: E009, the folder cannot be written; E018, another run has locked it; E019, the disk is full.
@@ -257,7 +261,12 @@ def _locked(out: Path) -> Iterator[None]:
     except OSError as error:
         raise fail("E019" if is_disk_full(error) else "E009", path=out, error=error.strerror) from error
     try:
-        yield
+        try:
+            yield
+        finally:
+            stop()
+            with suppress(OSError):  # an error of the run says more
+                clear_scratch(out)
     finally:
         (out / LOCK).unlink(missing_ok=True)
         lock.release()

@@ -8,25 +8,27 @@ Why this package has its own code for this: docs/design/decisions/0006-own-local
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import signal
 from collections import Counter, deque
 from collections import Counter as Counted
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..errors import SapbertError, fail, warn
-from ..files import changed_files
+from ..errors import SapbertError, fail, logger, warn
+from ..files import changed_files, valid_text
 from .annotator import AnnotationSettings, Annotator, Outcome
 from .isolated import describe
 from .notes import Partition
 from .parts import AnnotationCounts, part_name
 from .workers import TRIES
 
-READY, DONE, FAILED, FATAL = "ready", "done", "failed", "fatal"
+LOG, READY, DONE, FAILED, FATAL = "log", "ready", "done", "failed", "fatal"
 MEMORY_FAULTS = (signal.SIGSEGV, signal.SIGBUS)  # a memory-mapped file was cut short, or holds numbers that lead a library to a wrong address
 WAIT_SECONDS, STOP_SECONDS = 5.0, 10.0
 
@@ -35,8 +37,8 @@ class _Answer(NamedTuple):
     """A message of a worker.
 
     Attributes:
-        kind: READY, DONE, FAILED or FATAL.
-        value: `Loaded` for READY, counts for DONE, the reason for FAILED, the error that ends the run for FATAL.
+        kind: LOG, READY, DONE, FAILED or FATAL.
+        value: level and text for LOG, `Loaded` for READY, counts for DONE, the reason for FAILED, the error that ends the run for FATAL.
     """
 
     kind: str
@@ -100,19 +102,54 @@ def _try(annotator: Annotator, partition: Partition) -> _Answer:
         return _Answer(FAILED, describe(error))
 
 
-def _work(connection: Connection, settings: AnnotationSettings, out: Path) -> None:
-    """The main function of a worker: annotate each partition that it receives and send back the outcome, until the connection is closed."""
+class _ToParent(logging.Handler):
+    """Sends the log of a worker to the parent process, which knows where it is shown."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__()
+        self.connection = connection
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with suppress(OSError):  # the parent process has ended
+            self.connection.send(_Answer(LOG, (record.levelno, record.getMessage())))
+
+
+def _work(connection: Connection, settings: AnnotationSettings, out: Path, level: int) -> None:
+    """The main function of a worker: annotate each partition that it receives and send back the outcome, until the connection is closed.
+
+    Args:
+        connection: the connection to the parent process.
+        settings: how notes are annotated.
+        out: folder to write into.
+        level: level of the log of the parent process.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C ends the parent process, which then stops the workers
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
+    handler = _ToParent(connection)
+    logger.addHandler(handler)
+    logger.setLevel(level)
     try:
-        with Annotator(settings, out) as annotator:
-            connection.send(_Answer(READY, Loaded(annotator.fingerprint(), str(annotator.linker.folder))))
-            while True:
-                connection.send(_try(annotator, connection.recv()))
-    except SapbertError as error:
-        connection.send(_Answer(FATAL, error))
-    except (EOFError, OSError):
+        annotator = Annotator(settings, out)
+        loaded = Loaded(annotator.fingerprint(), str(annotator.linker.folder))
+    except Exception as error:
+        with suppress(OSError):  # the parent process has ended
+            connection.send(_Answer(FATAL, _coded(error)))
         return
+    finally:
+        logger.removeHandler(handler)
+    with annotator, suppress(EOFError, OSError):  # the parent process has closed the connection, or has ended
+        connection.send(_Answer(READY, loaded))
+        while True:
+            connection.send(_try(annotator, connection.recv()))
+
+
+def _coded(error: Exception) -> SapbertError:
+    """Return the error with a code for an error that was raised while a pipeline was loaded. No note has been read yet, so it may be quoted."""
+    if isinstance(error, SapbertError):
+        return error
+    if isinstance(error, OSError):
+        return fail("E053", path=valid_text(error.filename or "?"), error=error.strerror or type(error).__name__)
+    return fail("E059", error=valid_text(f"{type(error).__name__}: {error}"))
 
 
 def _suspects(linker: Path | None) -> str:
@@ -134,7 +171,8 @@ class _Worker:
     def __init__(self, settings: AnnotationSettings, out: Path) -> None:
         context = multiprocessing.get_context("spawn")  # after a fork, the threads of torch do not run
         self.connection, other = context.Pipe()
-        self.process = context.Process(target=_work, args=(other, settings, out), daemon=True)
+        self.process = context.Process(target=_work, args=(other, settings, out, logger.getEffectiveLevel()), daemon=True)
+        resource_tracker.ensure_running()  # `start` would start it, and this unblocks the signal
         before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # the worker inherits this, so that Ctrl-C does not interrupt its imports
         try:
             self.process.start()
@@ -176,6 +214,7 @@ class Crew:
         self.tries: Counted[int] = Counter()
         self.died_early = 0  # number of workers in a row that died while they loaded
         self.crew: dict[Connection, _Worker] = {}
+        self.logged: set[str] = set()
 
     def load(self) -> None:
         """Start all workers, and wait until one has loaded its pipeline.
@@ -220,7 +259,9 @@ class Crew:
         partition = worker.partition
         if answer.kind == FATAL:
             raise answer.value
-        if answer.kind == READY:
+        if answer.kind == LOG:
+            self._log(*answer.value)
+        elif answer.kind == READY:
             worker.ready, self.died_early, self.loaded = True, 0, self.loaded or answer.value
         elif partition is not None:
             worker.partition = None
@@ -228,6 +269,12 @@ class Crew:
                 yield Outcome(partition.number, AnnotationCounts(*answer.value))
             else:
                 yield from self._again(partition, answer.value)
+
+    def _log(self, level: int, text: str) -> None:
+        """Log what a worker logged while it loaded; what several workers say, once."""
+        if text not in self.logged:
+            self.logged.add(text)
+            logger.log(level, "%s", text)
 
     def _handle_death(self, worker: _Worker) -> Iterator[Outcome]:
         del self.crew[worker.connection]
@@ -255,7 +302,7 @@ class Crew:
             yield Outcome(partition.number, None, why)
 
     def stop(self) -> None:
-        """End all workers. Files that they had not finished are removed by the next run."""
+        """End all workers, and wait until they have ended. Files that they had not finished are left; see `clear_scratch`."""
         for worker in self.crew.values():
             if worker.ready and worker.partition is None:
                 worker.connection.close()  # an idle worker ends when it notices this
@@ -266,3 +313,4 @@ class Crew:
             if worker.process.is_alive():
                 worker.process.kill()
             worker.end()
+        self.crew.clear()

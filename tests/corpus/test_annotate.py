@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
@@ -22,6 +24,7 @@ from spacy.tokens import Span
 from typer.testing import CliRunner
 
 from spacy_sapbert.cli import app
+from spacy_sapbert.corpus import local
 from spacy_sapbert.corpus.annotate import annotate
 from spacy_sapbert.corpus.annotator import AnnotationSettings, Annotator
 from spacy_sapbert.corpus.isolated import describe
@@ -522,6 +525,93 @@ def test_a_missing_package_says_what_to_type(
         annotate(tmp_path / "t.parquet", tmp_path / "out", settings, engine=engine, progress=False)
     assert str(info.value).startswith("[E013]")
     assert f"pip install {package}" in str(info.value)
+
+
+FAILS = """
+from spacy_sapbert.corpus.annotator import Annotator
+
+
+def fails(self):
+    raise {error}
+
+
+Annotator.fingerprint = fails
+"""
+
+
+@pytest.mark.e2e
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (
+            "PermissionError(13, 'Permission denied', '/athena/CONCEPT.csv')",
+            "[E053] The operating system can't use '/athena/CONCEPT.csv' (Permission denied).",
+        ),
+        ("KeyError('dose')", "[E059] A worker of `annotate` can't load the pipeline (KeyError: 'dose')."),
+    ],
+)
+def test_what_fails_while_a_worker_loads_is_told(tmp_path: Path, settings: AnnotationSettings, error: str, said: str):
+    corpus = write_corpus(tmp_path / "c.jsonl", ["cough"])
+    (tmp_path / "code.py").write_text(FAILS.format(error=error))
+    with pytest.raises(SapbertError) as info:
+        annotate(corpus, tmp_path / "out", replace(settings, code=str(tmp_path / "code.py")), progress=False, isolated=True)
+    assert str(info.value).startswith(said)
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.e2e
+def test_the_log_of_loading_workers_is_shown_once(tmp_path: Path, settings: AnnotationSettings, caplog: pytest.LogCaptureFixture):
+    corpus = write_corpus(tmp_path / "c.jsonl", ["cough", "fever"])
+    code = tmp_path / "code.py"
+    code.write_text("from spacy_sapbert.errors import logger\nlogger.info('Reading %s', 'CONCEPT.csv')\nlogger.debug('not shown')\n")
+    with caplog.at_level(logging.INFO, logger="spacy_sapbert"):
+        annotate(corpus, tmp_path / "out", replace(settings, code=str(code)), partition_size=1, workers=2, progress=False)
+    assert caplog.messages == ["Reading CONCEPT.csv"]
+
+
+@pytest.mark.e2e
+def test_workers_end_before_the_lock_and_leave_nothing(tmp_path: Path, settings: AnnotationSettings, monkeypatch: pytest.MonkeyPatch):
+    corpus, out = write_corpus(tmp_path / "c.jsonl", ["cough"]), tmp_path / "out"
+    stop, locked, pids = local.Crew.stop, [], []
+
+    def interrupted(crew: Any, todo: Any) -> Iterator[Any]:
+        pids.extend(worker.process.pid for worker in crew.crew.values())
+        raise KeyboardInterrupt
+        yield
+
+    def stopped(crew: Any) -> None:
+        locked.append((out / ".lock").exists())
+        if locked[-1]:
+            (out / ".part-00000.parquet.host.1.tmp").write_text("cough")  # as a worker that is ended while it writes
+        stop(crew)
+
+    monkeypatch.setattr(local.Crew, "run", interrupted)
+    monkeypatch.setattr(local.Crew, "stop", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        annotate(corpus, out, settings, progress=False, isolated=True)
+    assert locked[0]
+    assert sorted(content(out)) == ["_manifest.json"]
+    assert len(pids) == 1
+    with pytest.raises(ProcessLookupError):
+        os.kill(pids[0], 0)
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_the_first_worker_starts_with_ctrl_c_blocked(tmp_path: Path):
+    script = """
+import sys
+from pathlib import Path
+from spacy_sapbert.corpus import local
+from spacy_sapbert.corpus.annotator import AnnotationSettings
+
+worker = local._Worker(AnnotationSettings(), Path(sys.argv[1]))
+status = Path(f"/proc/{worker.process.pid}/status").read_text()
+worker.process.kill()
+worker.process.join()
+print(next(line for line in status.splitlines() if line.startswith("SigBlk")))
+"""
+    found = subprocess.run([sys.executable, "-c", script, str(tmp_path)], capture_output=True, text=True, check=True, timeout=120)
+    assert int(found.stdout.split()[1], 16) & 1 << signal.SIGINT - 1
 
 
 def test_a_full_disk_keeps_what_is_done(tmp_path: Path, settings: AnnotationSettings, monkeypatch: pytest.MonkeyPatch):
