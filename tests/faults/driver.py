@@ -12,6 +12,7 @@ import ctypes
 import hashlib
 import json
 import os
+import re
 import shutil
 import signal
 import sys
@@ -38,7 +39,7 @@ DATA = ROOT / "tests" / "data"
 KINDS = {"kill": 0, "full": 1, "ctrl-c": 2, "term": 3}
 SIGNALS = ("ctrl-c", "term")
 VOLATILE = ("_summary.json",)
-FULL = {"E008", "E009", "E019", "E029", "E081", "E516", "exit 1"}  # codes for a full disk; exit 1: a command that shows one of them
+FULL = {"E008", "E009", "E019", "E029", "E081", "E516"}  # codes for a full disk
 WAIT_SECONDS = 60.0  # for processes that should end by themselves
 Run = Callable[[Path], object]
 
@@ -381,7 +382,7 @@ def fault_of(operation: Operation, kind: str, line: dict[str, Any], failed: list
     for each in failed:
         if kind == "kill" and not operation.workers and each.how != "killed":
             return f"{each.how}: {said}"
-        if kind == "full" and each.how not in FULL:
+        if kind == "full" and not says_full(each):
             return f"{each.how}: {said}"
         if kind in SIGNALS and operation.command:  # a function of Python raises KeyboardInterrupt, or is ended by SIGTERM
             if each.how != ("exit 130" if kind == "ctrl-c" else "exit 143"):
@@ -394,7 +395,15 @@ def fault_of(operation: Operation, kind: str, line: dict[str, Any], failed: list
         return f"running it again: {line['again']}"
     if line["after"] != "new":
         return "running it again does not give the new state"
+    if line["begun"]:
+        return f"left over by the signal: {line['begun']}"
     return f"left over: {line['rubbish']}" if line["rubbish"] else ""
+
+
+def says_full(failed: Ended) -> bool:
+    """Say whether a process said that the disk is full: a function by the code of its error, a command by exit code 1 and a message with the code."""
+    said = set(re.findall(r"\[(E\d{3})\]", failed.said)) if failed.how == "exit 1" else {failed.how}
+    return bool(said & FULL) and "Traceback" not in failed.said
 
 
 def hidden(room: Path, clean: set[str]) -> list[str]:
@@ -438,6 +447,7 @@ def main(name: str, kind: str, step: int, base: Path) -> None:
         ends = tried(operation, run, out, at, kind, base)
         files.folder_is_there(out)  # every opening does this first
         found = {old: "old", new: "new"}.get(operation.state(out), "another")
+        begun = [path for path in hidden(room, clean) if path.endswith(".tmp")] if kind in SIGNALS and operation.command else []
         again = tried(operation, run, out, -1, kind, base)
         after = "new" if operation.state(out) in (new, twice if found == "new" else new) else "another"
         line = {
@@ -447,6 +457,7 @@ def main(name: str, kind: str, step: int, base: Path) -> None:
             "found": found,
             "again": sorted({each.how for each in again}),
             "after": after,
+            "begun": begun,
             "rubbish": hidden(room, clean),
         }
         wrong = fault_of(operation, kind, line, [each for each in ends if each.how != "whole"])
