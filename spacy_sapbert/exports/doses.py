@@ -73,10 +73,14 @@ class Dose(NamedTuple):
 
 _FAR = 200  # characters after a drug that are read
 _BEFORE = 40  # characters before it
+_MOST = 12  # tablets at once; more are a package: "20 mg, 30 tablets"
 _NUMBER = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d{1,6}(?:\.\d{1,4})?|\.\d{1,4}"
 _NAMES = "|".join(sorted(map(re.escape, UNITS), key=len, reverse=True))
-_UNIT = rf"(?P<unit>(?P<base>{_NAMES})(?:/(?P<part>kg|m2|m²))?(?:/(?P<time>hour|hr|h|minute|min|day|d))?)(?![\w/])"
-_AMOUNT = rf"(?P<low>{_NUMBER})(?:[ \t]*(?:-|–|to)[ \t]*(?P<high>{_NUMBER}))?[ \t]*-?{_UNIT}"
+_TO_TIME = r"hour|hr|h|minute|min|day|d"
+# no "20 mg / kg", of which the first part is no dose, and no "20 mg to 40", of which it is only the lowest
+_UNIT = rf"(?P<unit>(?P<base>{_NAMES})(?:/(?P<part>kg|m2|m²))?(?:/(?P<time>{_TO_TIME}))?)(?!\w|[ \t]*/|[ \t]*to[ \t]*\d|[-–]\d)"
+_FIRST = rf"[ \t]*(?P<first>(?:{_NAMES})(?:/(?:kg|m2|m²))?(?:/(?:{_TO_TIME}))?)"  # "20 mg to 40 mg"
+_AMOUNT = rf"(?P<low>{_NUMBER})(?:(?:{_FIRST})?[ \t]*(?:-|–|to)[ \t]*(?P<high>{_NUMBER}))?[ \t]*-?{_UNIT}"
 # what may stand between a drug and its dose: the salt, the form, a brand name in brackets
 _GAP = (
     r"[ \t]*(?:\([^()\n]{1,30}\)[ \t]*)?(?:\b(?:er|xr|xl|sr|cr|dr|ec|la|ir|hfa|hcl|hydrochloride|sodium|succinate|tartrate|besylate|calcium|"
@@ -102,8 +106,11 @@ _OTHER = (
     rf"(?:{_FORM})|one|once|stat|bolus|with[ \t]+meals|(?:in[ \t]+the[ \t]+)?(?:morning|evening)|"
     r"(?:x[ \t]?|for[ \t]+)\d+[ \t]*(?:more[ \t]+)?(?:days?|doses?|weeks?)"
 )
+# after ",", what often comes before may be the next order: "40 mg IV, daily BMP"; a route always
+_NEXT = r"[ \t]+(?!(?:and|as|at|for|in|or|p\.?r\.?n|until|with|x)\b)[^\W\d_]"
 _TOKEN = re.compile(
-    rf"(?:,?[ \t]*\(?(?:(?P<often>{_OFTEN})|(?P<needed>{_AS_NEEDED}))|[ \t]*\(?(?:(?P<route>{_ROUTE})|{_OTHER}))(?![\w/])\)?"  # no route after ","
+    rf"(?:(?:(?P<comma>,)?[ \t]*\(?(?P<often>{_OFTEN})|,?[ \t]*\(?(?P<needed>{_AS_NEEDED}))|[ \t]*\(?(?:(?P<route>{_ROUTE})|{_OTHER}))(?![\w/])"
+    rf"(?(comma)(?!{_NEXT}))\)?"
 )
 _PLAIN = re.compile(rf"{_GAP}(?P<dose>{_NUMBER})(?=[ \t]+(?:{_ROUTE}|bid|tid|qid|bd|tds|qds|qd|qhs|daily|prn|q\d{{1,2}}h)(?![\w/]))")
 _COUNTS = {"once": 1, "twice": 2, "one": 1, "two": 2, "three": 3, "four": 4, "1": 1, "2": 2, "3": 3, "4": 4}
@@ -141,14 +148,16 @@ def _dose(text: str, offset: int, found: re.Match[str], drug_end: int | None = N
         low, high = _number(found["low"]), _number(found["high"] or found["low"])
         unit, code, rate = text[offset + found.start("unit") : offset + found.end("unit")], _code(found), found["time"] is not None
         # "50 mg tablet" is the strength of a tablet; how many are taken is said later, or not at all
-        if low <= high and not (_IS_STRENGTH.match(rest) and code):
+        if low <= high and _one_unit(found) and not (_IS_STRENGTH.match(rest) and code):
             amount = low, high
     every: Every | None = None
-    route, needed, used = "", False, 0
+    route, needed, used, taken = "", False, 0, False
     while True:
-        if amount is None and (take := _TAKE.match(rest, used)) is not None:
+        # "20 mg, 2 tablets daily": the tablets are what is taken; but those after "daily" may be what is dispensed
+        if not taken and (amount is None or every is None) and (take := _TAKE.match(rest, used)) is not None:
             low, high = _number(take["low"]), _number(take["high"] or take["low"])
-            amount, unit, code, rate, used = (low, high), text[at + take.start("unit") : at + take.end("unit")], "", False, take.end()
+            taken, amount = True, (low, high) if low <= high <= _MOST else None
+            unit, code, rate, used = text[at + take.start("unit") : at + take.end("unit")], "", False, take.end()
         elif (token := _TOKEN.match(rest, used)) is not None:
             if token["route"]:
                 route = route or text[at + token.start("route") : at + token.end("route")]
@@ -165,8 +174,8 @@ def _dose(text: str, offset: int, found: re.Match[str], drug_end: int | None = N
 
 def _every(token: re.Match[str]) -> Every | None:
     if token["count"] is not None:
-        count = int(token["count"])
-        return Every(1, count, _PERIODS[token["period"][0]], int(token["longest"]) if token["longest"] else None) if count else None
+        count, longest = int(token["count"]), int(token["longest"] or 0)
+        return Every(1, count, _PERIODS[token["period"][0]], longest if longest > count else None) if count else None
     said = "".join(token["often"].replace(".", "").split())
     if said in _LETTERS:
         return Every(_LETTERS[said], 1, "d")
@@ -174,6 +183,14 @@ def _every(token: re.Match[str]) -> Every | None:
         return Every(1, 2, "d")
     unit = "wk" if "week" in said else "mo" if "month" in said else "d"
     return Every(_COUNTS.get(token["often"].split()[0], 1), 1, unit)
+
+
+def _one_unit(found: re.Match[str]) -> bool:
+    """Return whether both ends of a range have the same unit: "1 tab to 2 tabs", not "500 mg to 1 g"."""
+    if not found["first"]:
+        return True
+    (first, _, of), (second, _, other) = found["first"].partition("/"), found["unit"].partition("/")
+    return of == other and UNITS[first] == UNITS[second] and (UNITS[first] != "" or first[:3] == second[:3])
 
 
 def _code(found: re.Match[str]) -> str:

@@ -160,10 +160,10 @@ def _family(base: Resource, row: Row, subject: Resource) -> Resource:
 
 
 def _end_of_dose(text: str, rows: list[Row]) -> int:
-    """Return the end of the dose of the drug before, or of the mention before if it has no dose."""
+    """Return the end of the dose of the drug before, or of the mention before if it is no drug or has no dose."""
     if not rows:
         return 0
-    dose = dose_of(text, rows[-1]["start"], rows[-1]["end"], rows[-1]["start"])
+    dose = dose_of(text, rows[-1]["start"], rows[-1]["end"], rows[-1]["start"]) if "CHEM" in groups_of(rows[-1]) else None  # not "pain 5 mg"
     return int(rows[-1]["end"]) if dose is None else dose.end
 
 
@@ -220,8 +220,10 @@ def _measured(row: Row, text: str, value: Value | None) -> Resource:
             components.append({"code": {"coding": [coding]}, "valueQuantity": _quantity(each)})
         return {"component": components}
     if value is None and (unit := unit_of(row["mention"], row["name"])) is not None:
-        value = score_after(text, row["end"], unit)
-    if value is None and ("T060" not in row["types"] or not MEASURED.isdisjoint(row["types"])):  # after an examination, a number is rarely its result
+        value = score_after(text, row["end"], unit, row["mention"], row["name"])
+    elif value is None and (
+        "T060" not in row["types"] or not MEASURED.isdisjoint(row["types"])
+    ):  # after an examination, a number is rarely its result
         value = number_after(text, row["end"])
     return {} if value is None else {"valueQuantity": _quantity(value)}
 

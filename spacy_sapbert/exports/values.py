@@ -67,7 +67,8 @@ _END = (
     r"(?:and|but|from|on|at|with|today|yesterday|now|this|in|after|before|otherwise|stable|high|low|elevated|normal|increased|decreased|irreg|irregular|regular)\b))"
 )
 _PLAIN = re.compile(rf"{_BETWEEN}(?P<sign><=|>=|[<>≤≥])?[ \t]*(?P<number>{_NUMBER}){_END}")
-_SCORE = re.compile(rf"{_BETWEEN}(?P<number>\d{{1,3}}(?:\.\d)?)(?:[ \t]*(?:/|out of|of)[ \t]*\d{{1,3}})?{_END}")
+_SCORE = re.compile(rf"{_BETWEEN}(?P<number>\d{{1,3}}(?:\.\d)?)(?:[ \t]*(?:/|out of|of)[ \t]*(?P<most>\d{{1,3}}))?{_END}")
+_SECOND = re.compile(r"[ \t]*(?:[/,&–-]|and\b)[ \t]*\d")
 _PLAIN_PAIR = re.compile(rf"{_BETWEEN}(?P<first>\d{{2,3}})[ \t]*/[ \t]*(?P<second>\d{{2,3}}){_END}")
 _YEAR = re.compile(r"(?:19|20)\d\d")
 # tests whose values have no unit, by a name in lower case -> UCUM code
@@ -79,6 +80,14 @@ WITHOUT_UNIT = {
         ("gcs", "glasgow coma scale", "nihss", "mmse", "mini-mental state examination", "moca", "apgar", "curb-65", "phq-9", "gad-7"), SCORE
     ),
 }
+# scale, without "score" and "scale" -> highest value: "GCS 14/15" is one score, "GCS 14/14" is not
+HIGHEST = {
+    **dict.fromkeys(("gcs", "glasgow coma", "glasgow coma scale"), 15),
+    **dict.fromkeys(("nihss", "nih stroke"), 42),
+    **dict.fromkeys(("mmse", "mini-mental state examination", "moca"), 30),
+    **{"apgar": 10, "curb-65": 5, "phq-9": 27, "gad-7": 21},
+}
+_HIGHEST = frozenset([10, 100])  # of other scales
 _SIGNS = {"≤": "<=", "≥": ">="}
 _FAR = 80  # characters after a mention that are read
 
@@ -134,18 +143,31 @@ def unit_of(*names: str) -> str | None:
     return None
 
 
-def score_after(text: str, end: int, code: str) -> Value | None:
+def score_after(text: str, end: int, code: str, *names: str) -> Value | None:
     """Return the number that directly follows a test whose values have no unit, as in "GCS 15", "GCS 15/15" and "INR 2.1".
+
+    A score may stand before the highest value of its scale. Two scores ("Apgar 8/9") are none.
 
     Args:
         text: the note.
         end: offset of the end of the mention.
         code: UCUM code of the value, see `unit_of`.
+        names: names of the test.
     """
-    if code == SCORE and (found := _SCORE.match(_after(text, end))) is not None:
-        return Value(_number(found["number"]), "", code)
-    plain = number_after(text, end)
-    return None if plain is None else plain._replace(code=code)
+    if code != SCORE:
+        plain = number_after(text, end)
+        return None if plain is None else plain._replace(code=code)
+    rest = _after(text, end)
+    found = _SCORE.match(rest)
+    if found is None:
+        return None
+    scales = {name.lower().removesuffix(" score").removesuffix(" scale") for name in names}
+    if "apgar" in scales and _SECOND.match(rest, found.end("number")):  # one minute and five minutes after birth
+        return None
+    highest = {HIGHEST[scale] for scale in scales if scale in HIGHEST} or _HIGHEST
+    if found["most"] is not None and not (int(found["most"]) in highest and _number(found["number"]) <= int(found["most"])):
+        return None
+    return Value(_number(found["number"]), "", code)
 
 
 def pressure_after(text: str, end: int) -> tuple[Value, Value] | None:

@@ -376,6 +376,28 @@ def test_fhir_values_without_a_unit_by_hand() -> None:
     assert found[4].valueQuantity.system is None
 
 
+@pytest.mark.parametrize(
+    ("name", "after", "wanted"),
+    [
+        ("GCS", " 14/15", 14),
+        ("GCS", " 14/14", None),  # before and after
+        ("Glasgow coma scale", " of 15 out of 15", 15),
+        ("Apgar", " 8", 8),
+        ("Apgar score", " 8 out of 10", 8),
+        ("Apgar", " 8/9", None),
+        ("Apgar score", " 9/10", None),  # it may be two
+        ("Apgar", " 8 and 9", None),
+        ("Apgar", " 8, 9", None),
+        ("pain score", " 7/10", 7),
+        ("pain score", " 7/8", None),
+        ("MMSE", " 31/30", None),
+    ],
+)
+def test_one_score_has_a_value(name: str, after: str, wanted: int | None) -> None:
+    found = values.score_after(f"{name}{after}.", len(name), "{score}", name)
+    assert (found and found.number) == wanted
+
+
 PER_DAY, WEEKLY = (1, 1, "d", None), (1, 1, "wk", None)
 
 
@@ -407,6 +429,21 @@ PER_DAY, WEEKLY = (1, 1, "d", None), (1, 1, "wk", None)
         ("given 100 mg of DRUG, 3 mg of other", ("100 mg", (100, 100), "mg", "mg", None, False, "")),
         ("after 1,000 mL DRUG IV", ("1,000 mL DRUG IV", (1000, 1000), "mL", "mL", None, False, "IV")),
         ("DRUG 1 L stat, IV antibiotics", ("1 L stat", (1, 1), "L", "L", None, False, "")),
+        ("DRUG 20 mg to 40 mg daily", ("20 mg to 40 mg daily", (20, 40), "mg", "mg", PER_DAY, False, "")),
+        ("DRUG 1 tab to 2 tabs bid", ("1 tab to 2 tabs bid", (1, 2), "tabs", "", (2, 1, "d", None), False, "")),
+        ("DRUG 500 mg to 1 g daily", ("500 mg to 1 g daily", None, "g", "g", PER_DAY, False, "")),  # two units
+        ("5 mg to 10 mg of DRUG", ("5 mg to 10 mg", (5, 10), "mg", "mg", None, False, "")),
+        ("DRUG 20 mg 2 tabs daily", ("20 mg 2 tabs daily", (2, 2), "tabs", "", PER_DAY, False, "")),
+        ("DRUG 20 mg, 2 tablets daily", ("20 mg, 2 tablets daily", (2, 2), "tablets", "", PER_DAY, False, "")),
+        ("DRUG 20 mg, 30 tablets", ("20 mg, 30 tablets", None, "tablets", "", None, False, "")),  # a package
+        ("DRUG 20 mg daily, 30 tablets", ("20 mg daily", (20, 20), "mg", "mg", PER_DAY, False, "")),
+        ("DRUG 40 mg IV, daily BMP", ("40 mg IV", (40, 40), "mg", "mg", None, False, "IV")),  # the next order
+        ("DRUG 20 mg, daily weights", ("20 mg", (20, 20), "mg", "mg", None, False, "")),
+        ("DRUG 20 mg, daily for HTN", ("20 mg, daily", (20, 20), "mg", "mg", PER_DAY, False, "")),
+        ("DRUG 20 mg, daily.", ("20 mg, daily", (20, 20), "mg", "mg", PER_DAY, False, "")),
+        ("DRUG 5 mg q6-4h", ("5 mg q6-4h", (5, 5), "mg", "mg", (1, 6, "h", None), False, "")),
+        ("DRUG 20 mg / kg", None),
+        ("DRUG 20 mg to 40 daily", None),
         ("DRUG 81", None),  # no unit and no frequency
         ("DRUG 5/325 mg", None),
         ("DRUG since 2019", None),
@@ -466,7 +503,12 @@ def test_a_dose_belongs_to_one_drug() -> None:
     assert second.dosage is None
 
 
-@pytest.mark.parametrize("piece", ["1 ", "1,000", "mg ", "q4h ", "(x) er ", ", take 1 tab "])
+def test_a_finding_takes_no_dose() -> None:
+    drug = found_in("For pain 5 mg aspirin given.", ("pain", PAIN, "DISO"), ("aspirin", "C0004057", "CHEM"))[1]
+    assert (drug.dosage[0].text, drug.dosage[0].doseAndRate[0].doseQuantity.value) == ("5 mg", 5)
+
+
+@pytest.mark.parametrize("piece", ["1 ", "1,000", "mg ", "q4h ", "(x) er ", ", take 1 tab ", "1 mg to "])
 def test_doses_and_values_of_a_long_text_take_little_time(piece: str) -> None:
     text = "DRUG" + piece * 100_000
     begun = time.process_time()
