@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ..errors import fail
-from .sections import Section, find_sections
+from .sections import Section, find_sections, section_kinds
 
 SHIPPED = Path(__file__).parents[1] / "data" / "status_rules.tsv"
 STATUSES = ("negated", "uncertain", "hypothetical", "historical", "family")
@@ -37,12 +37,15 @@ PARTIAL = {
     "listed": ("historical", (FINDING, DRUG, PROCEDURE)),  # in a section; other words end it than the scope of a trigger
 }
 SCOPED = (*STATUSES, *PARTIAL)
-DIRECTIONS = frozenset(["forward", "backward", "both", "leading", "first", "ending", "section"])
+SECTION = "section"  # the direction that means all mentions of a section
+DIRECTIONS = frozenset(["forward", "backward", "both", "leading", "first", "ending", SECTION])
 Span = tuple[int, int]  # first and last character + 1
 
 _TOKEN = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]+(?:['’](?!s\b)[^\W\d_]+)?|['’]s\b|-ve\b|\+ve\b|[^\s\w]|_", re.IGNORECASE)
 _CLASS = re.compile(r"<([^<>]+)>")
+_HEADING = "heading:"
 _SIGN = {"?": "<query>", "+": "<plus>", "-": "<minus>", "–": "<minus>", "−": "<minus>"}
+_BUILT_IN = frozenset(["number", "year", *(sign.strip("<>") for sign in _SIGN.values())])  # in triggers they are written like classes
 _ABBREVIATED = frozenset("dr mr mrs ms vs st approx resp temp min max wt ht dx hx rx tx sx fx no pt pts neg pos inc jr sr ed al fig".split())  # noqa: SIM905
 _EXPLAINS = frozenset([("i", ".", "e"), ("e", ".", "g")])
 _HARD = frozenset(";|•*!")
@@ -94,7 +97,7 @@ class Rules:
         if not rows or rows[0][1] != HEADER:
             raise fail("E403", path=name, line=rows[0][0] if rows else 1, why=f"the first row must be {', '.join(HEADER)}.")
         for number, row in rows[1:]:
-            problem = _problem(row)
+            problem = _problem(row, classes)
             if problem:
                 raise fail("E403", path=name, line=number, why=problem)
             trigger, category, direction, scope = (*row, "")[:4]
@@ -102,7 +105,7 @@ class Rules:
                 classes[trigger] = direction.split("|")
                 if trigger == SUBSTANCE:
                     self.substances = frozenset(classes[trigger])
-            elif direction == "section":
+            elif direction == SECTION:
                 for kind in trigger.split(";"):
                     self._sections.setdefault(kind.strip(), set()).add(category)
             else:
@@ -354,7 +357,7 @@ class _Note:
         """Return what rules call the section that holds a character: its kind, and its heading."""
         place = bisect_right(self.section_starts, char) - 1
         section = self.sections[place] if place >= 0 else None
-        return (section.kind, f"heading:{section.title.lower()}") if section is not None else ()
+        return (section.kind, f"{_HEADING}{section.title.lower()}") if section is not None else ()
 
     def ended(self, category: str, char: int) -> bool:
         """Return whether the category of a whole section has ended before a character: "She now has asthma" in a past history.
@@ -394,15 +397,25 @@ def _expanded(trigger: str, classes: dict[str, list[str]]) -> list[str]:
     return ["".join(words) for words in product(*choices)]
 
 
-def _problem(row: list[str]) -> str:
-    """Return what is wrong with a row; "" if it is right."""
+def _problem(row: list[str], classes: Mapping[str, list[str]]) -> str:
+    """Return what is wrong with a row after those that define `classes`; "" if it is right."""
     if not 3 <= len(row) <= 4 or not row[0].strip():
         return "it must have a trigger, a category, a direction and a scope."
     category, direction, scope = row[1], row[2], (*row, "")[3]
     if category not in (*SCOPED, "end", "pseudo", "class"):
         return f"category {category!r} is not known. Use {', '.join(SCOPED)}, end, pseudo or class."
-    if category in SCOPED and direction.partition("@")[0] not in DIRECTIONS:
+    way, at, places = direction.partition("@")
+    if category in SCOPED and (way not in DIRECTIONS or (way == SECTION and at)):
         return f"direction {direction!r} is not known. Use {', '.join(sorted(DIRECTIONS))}."
+    if category in SCOPED and (at or way == SECTION):  # "heading:" and a title are a place for all mentions of a section only
+        kinds = [kind.strip() for kind in row[0].split(";")] if way == SECTION else places.removeprefix("!").split(";")
+        if wrong := [
+            kind for kind in kinds if kind not in section_kinds() and not (way == SECTION and kind.removeprefix(_HEADING) not in ("", kind))
+        ]:
+            return f"{wrong[0]!r} is not a kind of section. Use {', '.join(sorted(section_kinds()))}."
+    unknown = [] if category == "class" else [name for name in _CLASS.findall(row[0]) if name not in classes and name not in _BUILT_IN]
+    if unknown:
+        return f"no class {unknown[0]!r} is defined above."
     if category == "end" and not set(direction.split(",")) <= set(SCOPED):
         return f"{direction!r} does not name statuses. Use {', '.join(SCOPED)}, separated by commas."
     if scope and not scope.isdigit():

@@ -235,6 +235,12 @@ def titles() -> dict[str, tuple[str, bool]]:
 
 
 @lru_cache(maxsize=1)
+def section_kinds() -> frozenset[str]:
+    """Return the kinds that a section may have."""
+    return frozenset(kind for kind, _ in titles().values() if kind not in (PART, RELATIVE)) | {OTHER, FAMILY}
+
+
+@lru_cache(maxsize=1)
 def _bare_forms() -> list[str]:
     """Return the titles that may stand without a colon, in all spellings that notes use: "PMHX", "PMHx", "Pmhx"."""
     shorts = [title for title, (_, bare) in titles().items() if bare]

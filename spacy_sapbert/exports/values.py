@@ -85,7 +85,10 @@ HIGHEST = {
     **dict.fromkeys(("gcs", "glasgow coma", "glasgow coma scale"), 15),
     **dict.fromkeys(("nihss", "nih stroke"), 42),
     **dict.fromkeys(("mmse", "mini-mental state examination", "moca"), 30),
-    **{"apgar": 10, "curb-65": 5, "phq-9": 27, "gad-7": 21},
+    "apgar": 10,
+    "curb-65": 5,
+    "phq-9": 27,
+    "gad-7": 21,
 }
 _HIGHEST = frozenset([10, 100])  # of other scales
 _SIGNS = {"≤": "<=", "≥": ">="}

@@ -142,11 +142,33 @@ def test_a_plan_is_not_past_or_doubted() -> None:
         ("trigger\tcategory\tdirection\tscope\n# a comment\nno\tnegated\tforward\tfive\n", 3),
         ("trigger\tcategory\tdirection\tscope\nbut\tend\tdenied\t\n", 2),
         ("trigger\tcategory\tdirection\tscope\nno\n", 2),
+        # rules that would never hold
+        ("trigger\tcategory\tdirection\tscope\nallergies\tnegated\tsection@plan\t\n", 2),
+        ("trigger\tcategory\tdirection\tscope\nalergies\tnegated\tsection\t\n", 2),
+        ("trigger\tcategory\tdirection\tscope\nplan;heading:\tnegated\tsection\t\n", 2),
+        ("trigger\tcategory\tdirection\tscope\nno\tnegated\tforward@plann\t\n", 2),
+        ("trigger\tcategory\tdirection\tscope\nno\tnegated\tforward@heading:plan\t\n", 2),
+        ("trigger\tcategory\tdirection\tscope\nno\tnegated\tforward@\t\n", 2),
+        ("trigger\tcategory\tdirection\tscope\nno\tnegated\tforward@!\t\n", 2),
+        ("trigger\tcategory\tdirection\tscope\nbe\tclass\tis|was\t\n<be> no\tnegated\tforward\t\n<bee> no\tnegated\tforward\t\n", 4),
+        ("trigger\tcategory\tdirection\tscope\n<be> but\tend\tnegated\t\nbe\tclass\tis|was\t\n", 2),  # the class is defined too late
     ],
 )
 def test_a_wrong_table_of_rules_is_refused(table: str, line: int) -> None:
-    with pytest.raises(SapbertError, match=rf"E403.*line {line}"):
+    with pytest.raises(SapbertError, match=rf"E403.*line {line}\b"):
         Rules(table)
+
+
+@pytest.mark.parametrize(
+    ("row", "text"),
+    [
+        ("no\tnegated\tforward@other;plan\t", "No fever."),
+        ("<year> no\tnegated\tforward@!family_history\t3", "In 2019 no fever."),
+        ("plan; heading:notes\tnegated\tsection\t", "PLAN: fever"),
+    ],
+)
+def test_rules_that_may_hold_are_read(row: str, text: str) -> None:
+    assert said(text, "fever", Rules(f"trigger\tcategory\tdirection\tscope\n{row}\n")) == "negated"
 
 
 # -- the component --------------------------------------------------------------------------------------------------------
