@@ -34,6 +34,7 @@ PARTIAL = {
     "over": ("historical", (FINDING,)),
     "suspected": ("uncertain", (FINDING,)),
     "absent": ("negated", (FINDING, DRUG)),  # a test that is negative was done
+    "feared": ("hypothetical", (FINDING,)),  # "avoid falls"; a drug that is avoided is omitted
     "listed": ("historical", (FINDING, DRUG, PROCEDURE)),  # in a section; other words end it than the scope of a trigger
 }
 SCOPED = (*STATUSES, *PARTIAL)
@@ -63,7 +64,7 @@ class Rule(NamedTuple):
     Attributes:
         category: a status, a category of `PARTIAL`, "end" or "pseudo".
         direction: forward, backward, both, leading, first or ending; for "end" the categories whose scope it ends, separated by commas.
-        scope: maximum number of words in the scope; 0: the whole clause.
+        scope: maximum number of words in the scope; 0: the whole clause. For "end" the number of words of the trigger after which scopes end.
         sections: kinds of the sections in which it has an effect; empty: all.
         outside: it has an effect in the other sections instead.
     """
@@ -193,7 +194,9 @@ class _Note:
             for rule in rules:
                 if rule.category == "end":
                     for category in rule.direction.split(","):
-                        self.stops[category].append(first)
+                        self.stops[category].append(first + rule.scope)  # "INR on": the plan to monitor the INR ends after it
+        for places in self.stops.values():
+            places.sort()
 
     def _sign(self, at: int) -> str:
         """Return the name that triggers use for a sign directly before a word: "<query>" for the "?" of "?PE"; otherwise the sign itself."""
@@ -416,6 +419,8 @@ def _problem(row: list[str], classes: Mapping[str, list[str]]) -> str:
     unknown = [] if category == "class" else [name for name in _CLASS.findall(row[0]) if name not in classes and name not in _BUILT_IN]
     if unknown:
         return f"no class {unknown[0]!r} is defined above."
+    if category != "class" and row[0].startswith(("<number>", "<year>")):
+        return "a trigger does not begin with a number."
     if category == "end" and not set(direction.split(",")) <= set(SCOPED):
         return f"{direction!r} does not name statuses. Use {', '.join(SCOPED)}, separated by commas."
     if scope and not scope.isdigit():

@@ -40,6 +40,12 @@ BLOOD_PRESSURE = frozenset(["C0005823", "C1271104", "C0005824"])
 SYSTOLIC, DIASTOLIC = ("8480-6", "Systolic blood pressure"), ("8462-4", "Diastolic blood pressure")  # LOINC
 LABS = "labs"  # kind of a section
 # a number after the name of a test, which is no dose
+_NEAR = 60  # characters before a drug in which "avoid" is searched
+# "Avoid NSAIDs and aspirin", not "avoid alcohol while taking metronidazole" and "To avoid constipation, senna"
+_OTHER_WORDS = r"(?:while|when|with|on|by|if|until|given|during|take|taking|use|start|add|give|continue|will|we|but)\b"
+_AVOID = re.compile(
+    rf"(?:\bto[ ]avoid\b(?:(?!\b{_OTHER_WORDS})[^.,;:!?\n])*|(?<!\bto )\bavoid\b(?:(?!\b{_OTHER_WORDS})[^.;:!?\n])*)\Z", re.IGNORECASE
+)
 _RESULT = re.compile(rf"\+?[ \t]*(?:[:=]|was|is|of)?[ \t]*[<>]?\d+(?:[.,]\d+)?(?![\d.,]*[ \t]*(?:{DOSES})\b)", re.IGNORECASE)
 DRUGS = frozenset(["T121", "T195", "T200"])  # pharmacologic substances, antibiotics, clinical drugs
 Resource = dict[str, Any]
@@ -123,12 +129,18 @@ def _resource(place: int, rows: list[Row], roles: Roles, note: LinkedNote, docum
     measured = listed or (value is not None and CONCENTRATION.fullmatch(value.code) is not None)
     test = _is_test(row)
     if "CHEM" in groups and not measured and (not test or row["label"] == "CHEM"):
-        return _medication(base, row, subject, source, dose_of(note.text, row["start"], row["end"], _end_of_dose(note.text, rows[:place])))
+        dose = dose_of(note.text, row["start"], row["end"], _end_of_dose(note.text, rows[:place]))
+        return _medication(base, row, subject, source, dose, avoided=_avoided(note.text, row))
     if test or ("CHEM" in groups and measured):
         following = rows[place + 1] if place + 1 < len(rows) else None  # "CRP 214 bili 88": the value ends where the next test begins
         text = note.text if following is None or not _is_test(following) else note.text[: following["start"]]
         return None if has(row, "negated") else _observation(base, row, subject, source, _measured(row, text, value))
-    return _procedure(base, row, subject) if "PROC" in groups else None
+    return _procedure(base, row, subject, avoided=_avoided(note.text, row)) if "PROC" in groups else None
+
+
+def _avoided(text: str, row: Row) -> bool:
+    """Return whether a drug or procedure is hypothetical because it is to be avoided. It must not be intended."""
+    return has(row, "hypothetical") and _AVOID.search(text, max(row["start"] - _NEAR, 0), row["start"]) is not None
 
 
 def _is_test(row: Row) -> bool:
@@ -167,8 +179,8 @@ def _end_of_dose(text: str, rows: list[Row]) -> int:
     return int(rows[-1]["end"]) if dose is None else dose.end
 
 
-def _medication(base: Resource, row: Row, subject: Resource, source: Resource, dose: Dose | None) -> Resource:
-    status = "not-taken" if has(row, "negated") else "intended" if has(row, "hypothetical") else "unknown"
+def _medication(base: Resource, row: Row, subject: Resource, source: Resource, dose: Dose | None, *, avoided: bool) -> Resource:
+    status = "not-taken" if has(row, "negated") or avoided else "intended" if has(row, "hypothetical") else "unknown"
     made = {"resourceType": "MedicationStatement", **base, "status": status, "medicationCodeableConcept": _code(row)}
     made = {**made, "subject": subject, "derivedFrom": [source]}
     return made if dose is None else {**made, "dosage": [_dosage(dose)]}
@@ -237,9 +249,15 @@ def _quantity(value: Value) -> Resource:
     return {**made, "comparator": value.sign} if value.sign else made
 
 
-def _procedure(base: Resource, row: Row, subject: Resource) -> Resource:
+def _procedure(base: Resource, row: Row, subject: Resource, *, avoided: bool) -> Resource:
     status = (
-        "not-done" if has(row, "negated") else "preparation" if has(row, "hypothetical") else "completed" if has(row, "historical") else "unknown"
+        "not-done"
+        if has(row, "negated") or avoided
+        else "preparation"
+        if has(row, "hypothetical")
+        else "completed"
+        if has(row, "historical")
+        else "unknown"
     )
     return {"resourceType": "Procedure", **base, "status": status, "code": _code(row), "subject": subject}
 

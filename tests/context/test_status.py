@@ -152,6 +152,7 @@ def test_a_plan_is_not_past_or_doubted() -> None:
         ("trigger\tcategory\tdirection\tscope\nno\tnegated\tforward@!\t\n", 2),
         ("trigger\tcategory\tdirection\tscope\nbe\tclass\tis|was\t\n<be> no\tnegated\tforward\t\n<bee> no\tnegated\tforward\t\n", 4),
         ("trigger\tcategory\tdirection\tscope\n<be> but\tend\tnegated\t\nbe\tclass\tis|was\t\n", 2),  # the class is defined too late
+        ("trigger\tcategory\tdirection\tscope\n<year> no\tnegated\tforward\t\n", 2),  # a trigger does not begin with a number
     ],
 )
 def test_a_wrong_table_of_rules_is_refused(table: str, line: int) -> None:
@@ -163,7 +164,7 @@ def test_a_wrong_table_of_rules_is_refused(table: str, line: int) -> None:
     ("row", "text"),
     [
         ("no\tnegated\tforward@other;plan\t", "No fever."),
-        ("<year> no\tnegated\tforward@!family_history\t3", "In 2019 no fever."),
+        ("in <year> no\tnegated\tforward@!family_history\t3", "In 2019 no fever."),
         ("plan; heading:notes\tnegated\tsection\t", "PLAN: fever"),
     ],
 )

@@ -20,7 +20,9 @@ from typer.testing import CliRunner
 
 from spacy_sapbert.build import default_linkers
 from spacy_sapbert.cli import app
+from spacy_sapbert.context.rules import SHIPPED, Rules
 from spacy_sapbert.context.sections import find_sections, section_at
+from spacy_sapbert.context.status import kind_of
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.exports import athena, bioc, brat, comprehend, doses, fhir, omop, phenopackets, values
 from spacy_sapbert.exports.base import LinkedNote, Origin
@@ -501,6 +503,36 @@ def test_a_dose_belongs_to_one_drug() -> None:
     first, second = found_in("metformin 500 mg aspirin daily", ("metformin", METFORMIN, "CHEM"), ("aspirin", "C0004057", "CHEM"))
     assert first.dosage[0].text == "500 mg"
     assert second.dosage is None
+
+
+def judged(text: str, mention: str, label: str) -> str:
+    """Return the label of a mention and the statuses that the rules of the package give it."""
+    place = text.index(mention), text.index(mention) + len(mention)
+    status = Rules(SHIPPED.read_text(encoding="utf-8")).statuses(text, [place], kinds={place: kind_of(label)})[0]
+    return " ".join([label, *(name for name, true in status.items() if true)])
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        ("She was told to avoid aspirin.", "not-taken"),
+        ("Avoid ibuprofen and aspirin.", "not-taken"),
+        ("Lower the dose to avoid aspirin.", "not-taken"),
+        ("Avoid alcohol while taking aspirin.", "intended"),
+        ("To avoid pain, start aspirin.", "intended"),
+        ("To avoid pain, aspirin.", "intended"),
+        ("Avoid falls. Start aspirin.", "intended"),
+    ],
+)
+def test_a_drug_to_be_avoided_is_not_intended(text: str, status: str) -> None:
+    assert found_in(text, ("aspirin", "C0004057", judged(text, "aspirin", "CHEM")))[0].status == status
+
+
+def test_a_procedure_to_be_avoided_is_not_prepared() -> None:
+    said = []
+    for text in ("Avoid appendectomy.", "We recommend against appendectomy.", "We recommend appendectomy."):
+        said.append(found_in(text, ("appendectomy", "C0003611", judged(text, "appendectomy", "PROC")))[0].status)
+    assert said == ["not-done", "not-done", "preparation"]
 
 
 def test_a_finding_takes_no_dose() -> None:
