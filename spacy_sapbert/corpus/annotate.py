@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from ..errors import SapbertError, fail
 from ..files import is_disk_full, write_text
-from .annotator import MANIFEST, STARTED, AnnotationSettings, Annotator, Outcome, check_format
+from .annotator import MANIFEST, STARTED, AnnotationSettings, Annotator, Outcome, check_format, check_kept
 from .notes import Corpus, Partition, open_corpus
 from .parts import COUNTS, FAILED, RECORDS, AnnotationCounts, clear_scratch, finish_parts, part_name, read_counts
 
@@ -92,6 +92,7 @@ def annotate(
         if not fits:
             raise fail("E002", setting=setting, component="annotate", value=value, why=why)
     check_format(settings)
+    check_kept(settings, "annotate")
     corpus = open_corpus(source, partition_size, text_field=settings.text_field, id_field=settings.id_field, keep=settings.keep_columns)
     if out.resolve() == Path(source).resolve() or Path(source).resolve() in out.resolve().parents:
         raise fail("E002", setting="out", component="annotate", value=str(out), why="it must not be in the folder that is read.")
