@@ -30,6 +30,9 @@ _BOUNDS = frozenset(",.;:!?\n\t()|*")
 _AFTER = re.compile(r"[\s:,*_=-]*")  # between a title and what follows it
 _LINE_START = re.compile(r"[#>*\-•=_ \t]*(?:\d{1,2}[.)][ \t]*)?[#>*\-•=_ \t]*")  # marks and numbers before a title
 _WORD = re.compile(r"[^\W\d_]+")
+_SAYS = re.compile(
+    r"\b(?:is|are|was|were|has|have|had|will|shows?|showed|reveals?|revealed|demonstrates?|demonstrated)\b", re.IGNORECASE
+)  # a sentence
 # words at the beginning of a title that do not change its meaning
 _IGNORED_FIRST_WORDS = frozenset(
     [
@@ -150,7 +153,8 @@ def _at_lines(text: str) -> Iterator[_Heading]:
         elif line["number"] or text[line.end() : line.end() + 1] not in ("", "\n"):
             continue
         title = title.rstrip(" \t*_=#\r")
-        kind = kind_of(title, wild=marked or len(title.split()) < 5) if len(title) > 1 else None
+        wild = (marked or len(title.split()) < 5) and _SAYS.search(title) is None
+        kind = kind_of(title, wild=wild) if len(title) > 1 else None
         if kind and (dash is None or kind != PART) and (marked or title[0].isupper()):
             yield _Heading(line.start(), start + len(title), kind)
         elif marked and dash is None and title and line["mark"].startswith("#"):

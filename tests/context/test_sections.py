@@ -143,3 +143,7 @@ def test_a_relative_before_a_colon_ends_with_its_line() -> None:
 
 def test_background_is_the_history() -> None:
     assert [section.kind for section in find_sections("BG: epilepsy")] == ["history"]
+
+
+def test_a_sentence_is_no_heading():
+    assert [section.title for section in find_sections("MRI was ordered.\nMRI brain\nNo mass.")] == ["", "MRI brain"]
