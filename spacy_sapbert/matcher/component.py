@@ -37,14 +37,15 @@ from ..kb.writing import CAPITALS, MEASURED, POSSESSIVE, fits, has_value
 from ..registry import check_linker_name
 from . import casing
 from .beside import glued, is_title, means_something_else, names_many_tests
-from .joining import Match, Places, chosen
+from .headed import headed
+from .joining import WHOLE, Match, Places, chosen, with_items
 from .letters import letters
 from .parts import parts_of
 from .phrases import MAX_WORDS, VERSION, Collected, Phrases, union, word_hash
 from .products import DRUG, with_product_words
 from .results import LEVEL, READ, has_result
 from .shorthand import SHORT, written_out
-from .sites import without_sites
+from .sites import BODY, without_sites
 from .spelling import MIN_LETTERS, Spelling
 
 # A word is letters and digits; "'s" belongs to its word, and `stem` removes it. Punctuation marks and empty lines are words, too, so that no
@@ -52,7 +53,7 @@ from .spelling import MIN_LETTERS, Spelling
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W\d_]+)?|[^\s\w\-‐‑–/'’]|_|\n\s*\n")
 KEPT_FROM = 20_000  # with at least so many names, the phrases are stored in the cache
 SHOWN_FROM = 1_000_000  # with at least so many names, building the phrases takes more than ten seconds, and progress is shown
-RULES = 7  # increase it whenever names become words in another way (`_form`, `stem`, `_collect`), so that old caches are not used
+RULES = 8  # increase it whenever names become words in another way (`_form`, `stem`, `_collect`), so that old caches are not used
 FOLDER = "phrases"  # name of a folder in a saved component
 _REMEMBERED = 500_000  # words whose hashes are cached while names are read
 _LONG = 64  # letters; hashes of longer words (such as base64) are not cached
@@ -334,6 +335,8 @@ class ConceptMatcher(DocComponent):
                 if len(word) >= MIN_LETTERS:
                     form = _form(word, self._language)
                     counts[form] = counts.get(form, 0) + 1
+            if name.tuis and self._is_of(tui, BODY):  # "nipple discharge" is a substance in one source, and a finding in another
+                tui = next((other for other in name.tuis if self._is_of(other, LISTED)), tui)
             label = labels.get(tui) or labels.setdefault(tui, self._label(tui))
             if symbol:
                 label = f"{label}\t{CAPITALS}{casing.WITH_VALUE}"
@@ -366,6 +369,11 @@ class ConceptMatcher(DocComponent):
         """
         form = _form(word, self._language)
         return word_hash(form), word in self._stop_words or form in self._stop_words or word.isdigit() or len(form) == 1
+
+    @staticmethod
+    def _is_of(tui: Optional[str], group: str) -> bool:
+        kind = semantic_types.load().get(tui or "")
+        return kind is not None and kind.group == group
 
     def _label(self, tui: Optional[str]) -> str:
         if self.label == "type":
@@ -401,19 +409,20 @@ class ConceptMatcher(DocComponent):
             others, their_labels = more.longest(words)
             for at in np.flatnonzero(others > lengths).tolist():
                 lengths[at], added[at] = others[at], more.names[their_labels[at]]
-        skipped, tests = _skipped(text, parts=True), _tests(text)
+        skipped, tests = _skipped(text), _tests(text)
         sets = [phrases] if more is None else [more, phrases]
         hashes = words.tolist()
 
         right_of = {**corrected, **full}
 
-        def made(places: Sequence[int], given: str, **kind: bool) -> Optional[Match]:
+        def made(places: Sequence[int], given: str, *, nested: bool = False, part: bool = False) -> Optional[Match]:
             """Return the match of the words at some positions; None if they are not meant as the name.
 
             Args:
                 places: positions of the words, in the order of the name.
                 given: label of the phrase; after a tab, how the word must be written.
-                kind: `nested` or `part` of the match.
+                nested: see `Match`.
+                part: see `Match`.
             """
             label, _, wanted = given.partition("\t")
             first, last = found[min(places)].start(), found[max(places)].end()
@@ -428,12 +437,12 @@ class ConceptMatcher(DocComponent):
             if len(places) > 1 and wanted == CAPITALS and not any(self._is_word_in_capitals(found[i].group()) for i in places):
                 return None
             right = None
-            if kind.get("part"):
+            if part:
                 right = " ".join(right_of.get(i, found[i].group()) for i in places)
             elif any(i in right_of for i in places):
                 ends = [found[i].start() for i in places[1:]] + [last]
                 right = "".join(right_of.get(i, found[i].group()) + text[found[i].end() : stop] for i, stop in zip(places, ends))
-            return Match(first, last, label, right, **kind)
+            return Match(first, last, label, right, nested, part)
 
         taken: List[Tuple[int, int]] = []
         matches: List[Match] = []
@@ -441,6 +450,8 @@ class ConceptMatcher(DocComponent):
         for at in np.flatnonzero(lengths).tolist():
             end = at + int(lengths[at])
             if not taken or at >= taken[-1][1]:
+                if self._is_site_of_longer(at, end, lengths, labels, phrases):
+                    continue
                 match = made(range(at, end), added.get(at) or phrases.names[labels[at]])
                 if match is None:
                     continue
@@ -453,6 +464,7 @@ class ConceptMatcher(DocComponent):
                 taken.append((at, end))
         if self._language in ENGLISH:
             matches = self._as_tests(with_product_words(self._with_letters(matches, text, sets), text), text, sets)
+            matches = self._with_headings(matches, text, sets)
         yield from _with_defined(matches, text, self._language, skipped)
         yield from wholes
         if self._language not in ENGLISH:
@@ -466,7 +478,8 @@ class ConceptMatcher(DocComponent):
         tried = [part for part in parts_of([each.group().lower() for each in found]) if begins[part.words[0]]]
         for part, label in zip(tried, _labels(sets, [[hashes[i] for i in part.words] for part in tried])):
             if label is not None and (match := made(part.words, label, part=True)) is not None:
-                yield match._replace(part=not part.whole)
+                own = (found[part.item[0]].start(), found[part.item[1] - 1].end()) if part.item else ()
+                yield match._replace(part=not part.whole, item=own)
 
     def _with_letters(self, matches: List[Match], text: str, sets: Sequence[Phrases]) -> List[Match]:
         """Add the letters that stand for findings ("N/V/D"), and tests before their values ("HR91"). Names that were found in their place are removed."""
@@ -497,6 +510,27 @@ class ConceptMatcher(DocComponent):
                 made[i] = made[i]._replace(label=label.partition("\t")[0], corrected=name)
         return made
 
+    def _with_headings(self, matches: List[Match], text: str, sets: Sequence[Phrases]) -> List[Match]:
+        """Add findings whose heading is a part of their name: "NECK: Supple". A finding replaces a name in its place: "ABDOMEN: tenderness"."""
+        items = list(headed(text, find_sections(text)))
+        each = [(one, name) for item in items for one in item for name in one.names]
+        labels = dict(zip(each, _labels(sets, [[_hash(word.group(), self._language) for word in _WORD.finditer(name)] for _, name in each])))
+        places = Places((one.start, one.end) for one in matches)
+        made: Dict[Tuple[int, int], Match] = {}
+        for item in items:
+            for one in item:
+                found = ((name, label.partition("\t")[0]) for name in one.names if (label := labels[one, name]) is not None)
+                name, label = next(((name, label) for name, label in found if self._group(label) in WHOLE), ("", ""))
+                if name:
+                    made[one.start, one.end] = Match(one.start, one.end, label, name)
+                    break
+        if not made:
+            return matches
+        taken = {(one.start, one.end) for one in matches}
+        fits = [one for place, one in made.items() if place in taken or not places.overlap(*place)]
+        instead = {(one.start, one.end) for one in fits}
+        return sorted([*fits, *(one for one in matches if (one.start, one.end) not in instead)])
+
     def _items(
         self, label: str, found: Sequence["re.Match[str]"], hashes: Sequence[int], at: int, sets: Sequence[Phrases]
     ) -> List[Tuple[range, str]]:
@@ -512,7 +546,7 @@ class ConceptMatcher(DocComponent):
         Returns:
             For each item the positions of its words and its label; nothing if the name is no such list.
         """
-        joins = [i for i, word in enumerate(found) if word.group().lower() in ("and", "&")]
+        joins = [i for i, word in enumerate(found) if word.group().lower() in ("and", "&", ",")]
         if not joins or self._group(label) != LISTED or self._language not in ENGLISH:
             return []
         items = [range(first, end) for first, end in zip([0, *(i + 1 for i in joins)], [*joins, len(found)])]
@@ -529,6 +563,21 @@ class ConceptMatcher(DocComponent):
             return label
         kind = semantic_types.load().get(label) if self.label == "type" else None
         return kind.group if kind else ""
+
+    def _is_site_of_longer(self, at: int, end: int, lengths: Any, labels: Any, phrases: Phrases) -> bool:
+        """Return whether a finding begins in the name of a part of the body and goes beyond it: "leg edema" in "right leg edema"."""
+        if self._language not in ENGLISH or end - at < 2 or self._group(phrases.names[labels[at]].partition("\t")[0]) != BODY:
+            return False
+        return any(
+            start + int(lengths[start]) > end and self._group(phrases.names[labels[start]].partition("\t")[0]) in WHOLE
+            for start in range(at + 1, end)
+            if lengths[start]
+        )
+
+    def _is_name(self, text: str) -> bool:
+        """Return whether a text is a name that is looked for."""
+        run = [_hash(word.group(), self._language) for word in _WORD.finditer(text)]
+        return self._phrases is not None and bool(run) and self._phrases.find([run])[0] is not None
 
     def _is_word_in_capitals(self, word: str) -> bool:
         return word.isupper() and word.lower() in self._stop_words
@@ -595,10 +644,13 @@ class ConceptMatcher(DocComponent):
             text = doc.text  # spaCy builds this text anew at each access
             _split(doc, [offset for match in matches for offset in (match.start, match.end)])
             before = [] if self.spans_key else [Match(ent.start_char, ent.end_char, ent.label_, ent=ent) for ent in doc.ents]
-            skipped = _skipped(text) if self.join and before else ()  # a recogniser also marks headings, which are not mentions
+            skipped = _skipped(text, self._is_name) if self.join and before else ()  # a recogniser also marks headings
             kept, others = chosen(before, matches, text=text, join=self.join, overwrite=self.overwrite, skipped=skipped)
             if self.all_key is not None:  # without this group, sites would be lost
-                chosen_ones, kept = kept, without_sites(kept, text, [one for one in others if one.part])
+                parts = [one for one in others if one.part]
+                names = {(one.start, one.end) for one in matches}
+                kept = with_items(kept, parts, names)
+                chosen_ones, kept = kept, without_sites(kept, text, parts)
                 others = [*others, *(one for one in chosen_ones if one not in kept)]
             spans = filter_spans(span for match in kept if (span := _span(doc, match)) is not None)
             set_spans(doc, self.spans_key, spans)
@@ -717,15 +769,16 @@ def _with_defined(matches: List[Match], text: str, language: str, skipped: Place
     return sorted([*matches, *(Match(*found.span(), forms[found[0]]) for found in every if not taken.overlap(*found.span()))])
 
 
-def _skipped(text: str, *, parts: bool = False) -> Places:
+def _skipped(text: str, is_name: Optional[Callable[[str], bool]] = None) -> Places:
     """Return the places that hold no mention: known headings, TNM stages, and placeholders of de-identified notes ("[**Name**]").
 
     Args:
         text: the note.
-        parts: include headings that name a part of the body ("Lungs: clear").
+        is_name: says whether a text is a name. Headings that are the name of a part of the body ("Lungs: clear") are then not skipped.
     """
     kinds = ((section, kind_of(section.title)) for section in find_sections(text) if section.title)
-    headings = [(one.start, text.index(one.title, one.start) + len(one.title)) for one, kind in kinds if kind is not None and (parts or kind != PART)]
+    titles = [one for one, kind in kinds if kind is not None and not (kind == PART and is_name is not None and is_name(one.title))]
+    headings = [(start := text.index(one.title, one.start), start + len(one.title)) for one in titles]
     return Places([*headings, *(match.span() for pattern in (_REMOVED, _STAGE) for match in pattern.finditer(text))])
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from .beside import means_something_else
@@ -49,6 +49,7 @@ class Match(NamedTuple):
         corrected: text to look up instead of the mention's own text: with misspelt words corrected, or the name of a part. None: its own text.
         nested: whether it is inside a longer name that was chosen, or overlaps one.
         part: whether it is a part of a coordination, joined from words that do not stand together.
+        item: of a part of a coordination, the place of its own words: "neck" in "neck and back pain"; () for other matches.
         ent: the entity; None for a name.
     """
 
@@ -58,6 +59,7 @@ class Match(NamedTuple):
     corrected: str | None = None
     nested: bool = False
     part: bool = False
+    item: tuple[int, ...] = ()
     ent: Any = None
 
 
@@ -94,6 +96,33 @@ def chosen(
     # dropped entities of a recogniser are not returned. A part is returned even if a mention has the same place, because it is another concept
     others = [one for one in found if one.part or (one.start, one.end) not in taken]
     return kept, others
+
+
+def with_items(kept: Sequence[Match], parts: Sequence[Match], names: Collection[tuple[int, int]]) -> list[Match]:
+    """Return the chosen mentions, and the items of coordinations that share the head of one of them: "neck" in "neck and back pain" is neck pain.
+
+    The item must be joined with a chosen mention of the same group that holds the rest of its name ("back pain"). It replaces a part of the body, a
+    process, a concept, or an entity that is no name in its place, but no other mention.
+
+    Args:
+        kept: mentions that do not overlap, from left to right.
+        parts: parts of coordinations.
+        names: places of the names that were found; other mentions are entities of the recogniser.
+    """
+    items = [part for part in parts if part.item and (part.label in WHOLE or part.label in MODIFIERS)]
+    if not items:
+        return list(kept)
+    made = list(kept)
+    for part in sorted(items, key=lambda one: one.item[0] - one.item[1]):  # the longest item first
+        first, end = part.item
+        here = [one for one in made if one.start < end and first < one.end]
+        if any(one[:2] in names and (one.label not in MODIFIERS or one.start < first or one.end > end) for one in here):
+            continue
+        shares = (one for one in made if one.label == part.label and part.start <= one.start and one.end <= part.end and one not in here)
+        if any(one.end > end if first == part.start else one.start < first for one in shares):
+            made = [one for one in made if one not in here]
+            made.append(Match(first, end, part.label, part.corrected))
+    return sorted(made, key=lambda one: one.start)
 
 
 def _left_to_right(names: Sequence[Match]) -> list[Match]:

@@ -10,7 +10,9 @@ from spacy.lang.en.stop_words import STOP_WORDS
 _JOINS = frozenset(["and", "or", "&", ","])
 _BETWEEN = frozenset(["the", "his", "her", "both", "a", "an", "of", "in", "its", "their"])
 _SIDES = frozenset(["left", "right", "l", "r", "lt", "rt", "bilateral", "both"])
+_TO = frozenset(["allergy", "allergies", "exposure", "intolerance", "sensitivity", "hypersensitivity"])  # "allergy to penicillin"
 _IS = frozenset(["is", "are", "was", "were", "looks", "look", "appears", "remains"])
+_CHANGES = frozenset(["absent", "decreased", "diminished", "elevated", "enlarged", "increased", "raised", "reduced", "swollen"])
 _DEGREES = frozenset(["very", "slightly", "mildly", "moderately", "markedly", "quite", "more", "rather", "so"])
 MAX_HEAD = 3  # most words in the head that parts share
 MAX_PART = 2  # most words in a part
@@ -25,12 +27,14 @@ class Part(NamedTuple):
         first: position of the first word of the phrase that holds the name.
         end: position after the last word of this phrase.
         whole: True if the phrase consists of the name in another word order, so that it is one mention ("webbing of the neck").
+        item: of an item of a coordination, the position of its first word and the position after its last one; () for other parts.
     """
 
     words: tuple[int, ...]
     first: int
     end: int
     whole: bool = False
+    item: tuple[int, ...] = ()
 
 
 def parts_of(words: Sequence[str]) -> Iterator[Part]:
@@ -38,8 +42,9 @@ def parts_of(words: Sequence[str]) -> Iterator[Part]:
 
     - Items before a shared head: "aplastic or hypoplastic nails" gives "aplastic nails".
     - Items after a shared beginning: "cleft lip and palate" gives "cleft palate"; "swelling of hands and feet" "swelling of feet", "feet swelling".
-    - Phrases with "of", "in" or "on", in reverse order: "webbing of the neck" gives "neck webbing", "swelling of the left knee" "knee swelling".
-    - Statements about something, in reverse order: "liver was enlarged" gives "enlarged liver".
+    - Phrases with "of", "in" or "on", in reverse order: "webbing of the neck" gives "neck webbing", "swelling of the left knee" "knee swelling";
+      with "to" after some words: "allergy to penicillin" gives "penicillin allergy".
+    - Statements about something, in reverse order: "liver was enlarged" and "liver enlarged" give "enlarged liver".
 
     Args:
         words: words and punctuation marks of the text, in lower case.
@@ -48,10 +53,12 @@ def parts_of(words: Sequence[str]) -> Iterator[Part]:
     for at, word in enumerate(words):
         if word in ("and", "or", "&"):
             yield from _coordinated(words, run, at)
-        elif word in ("of", "in", "on"):
+        elif word in ("of", "in", "on") or (word == "to" and at and words[at - 1] in _TO):
             yield from _reversed(words, run, at)
-        elif word in _IS or word in _DEGREES:
-            yield from _stated(words, run, at)
+        elif word in _IS or (word in _DEGREES and not (at and words[at - 1] in _IS)):  # "is very" is read at "is"
+            yield from _stated(words, run, at, at + 1)
+        elif word in _CHANGES:
+            yield from _stated(words, run, at, at)
 
 
 def _runs(words: Sequence[str]) -> list[int]:
@@ -97,7 +104,7 @@ def _coordinated(words: Sequence[str], run: Sequence[int], at: int) -> Iterator[
                 for head in range(1, MAX_HEAD + 1):
                     end = after + own + head
                     if _are_words(run, after, end):
-                        yield Part((*range(first, last + 1), *range(after + own, end)), first, end)
+                        yield Part((*range(first, last + 1), *range(after + own, end)), first, end, item=(first, last + 1))
     last = at - 1
     while last >= 0 and words[last] in (",", "or", "and"):
         last -= 1
@@ -110,15 +117,20 @@ def _coordinated(words: Sequence[str], run: Sequence[int], at: int) -> Iterator[
             for own in range(1, MAX_PART + 1):
                 if _are_words(run, after, after + own):
                     begins, rest = range(first, start), range(after, after + own)
-                    yield Part((*begins, *rest), first, after + own)
+                    yield Part((*begins, *rest), first, after + own, item=(after, after + own))
                     kept = [i for i in begins if words[i] not in _BETWEEN]
                     if len(kept) < size and kept:
-                        yield Part((*rest, *kept), first, after + own)
+                        yield Part((*rest, *kept), first, after + own, item=(after, after + own))
 
 
 def _ends(words: Sequence[str], end: int) -> bool:
     """Return whether a phrase ends before position `end`: after "of the ventricular" it does not, if "septum" follows."""
     return end >= len(words) or not words[end][0].isalpha() or words[end] in STOP_WORDS
+
+
+def _begins(words: Sequence[str], first: int) -> bool:
+    """Return whether a phrase begins at position `first`: "reflex" in "red reflex" does not."""
+    return first == 0 or not words[first - 1][0].isalpha() or words[first - 1] in STOP_WORDS or words[first - 1] in _SIDES
 
 
 def _reversed(words: Sequence[str], run: Sequence[int], at: int) -> Iterator[Part]:
@@ -141,11 +153,15 @@ def _reversed(words: Sequence[str], run: Sequence[int], at: int) -> Iterator[Par
                         yield Part((*range(at - before, at + 1), *range(start, start + size)), at - before, start + size, whole)
 
 
-def _stated(words: Sequence[str], run: Sequence[int], at: int) -> Iterator[Part]:
-    """Yield names such as "enlarged liver" in "liver was enlarged", "swollen leg" in "legs very swollen"."""
-    if words[at] in _DEGREES and at and words[at - 1] in _IS:
-        return  # was already yielded at the word "is"
-    second = at + 1
+def _stated(words: Sequence[str], run: Sequence[int], at: int, second: int) -> Iterator[Part]:
+    """Yield names such as "enlarged liver" in "liver was enlarged", "swollen leg" in "legs very swollen", "elevated ammonia" in "ammonia elevated".
+
+    Args:
+        words: words of the text.
+        run: see `_runs`.
+        at: position after the last word of what is spoken about.
+        second: position of the first word that may be the statement.
+    """
     while second < len(words) and words[second] in _DEGREES:
         second += 1
     for before in range(1, MAX_PART + 1):
@@ -153,5 +169,6 @@ def _stated(words: Sequence[str], run: Sequence[int], at: int) -> Iterator[Part]
             break
         for size in range(1, MAX_PART + 1):
             if _are_words(run, second, second + size):
-                whole = _ends(words, second + size)
+                # "red reflex absent" is not "absent reflex"
+                whole = _ends(words, second + size) and (second > at or _begins(words, at - before))
                 yield Part((*range(second, second + size), *range(at - before, at)), at - before, second + size, whole)

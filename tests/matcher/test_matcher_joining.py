@@ -8,10 +8,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from spacy.tokens import Doc, Span
 
-from spacy_sapbert.doc.spans import get_mention, is_part
+from spacy_sapbert.doc.spans import CORRECTED, get_mention, is_part
 from spacy_sapbert.kb.knowledge_base import MatchableName
 from spacy_sapbert.matcher.component import ConceptMatcher
-from spacy_sapbert.matcher.joining import Match, Places, chosen
+from spacy_sapbert.matcher.joining import Match, Places, chosen, with_items
 
 
 class Names:
@@ -143,8 +143,74 @@ def test_a_part_is_looked_up_by_its_id():
 
 def test_a_recognisers_entity_that_is_a_heading_is_no_mention() -> None:
     nlp = spacy.blank("en")
-    made = matcher("fever", all_key="sapbert")
+    made = matcher("fever", "lungs", all_key="sapbert")
     made.join = True
-    doc = nlp("PMH: fever.\nLungs: clear.\nGOUTY ARTHRITIS: stable.")
-    doc.ents = [doc.char_span(doc.text.index(part), doc.text.index(part) + len(part), "DISO") for part in ("PMH", "Lungs", "GOUTY ARTHRITIS")]
+    doc = nlp("PMH: fever.\nLungs: clear.\nMusculoskeletal: normal.\nGOUTY ARTHRITIS: stable.")
+    headings = ("PMH", "Lungs", "Musculoskeletal", "GOUTY ARTHRITIS")
+    doc.ents = [doc.char_span(doc.text.index(part), doc.text.index(part) + len(part), "DISO") for part in headings]
     assert [ent.text for ent in made(doc).ents] == ["fever", "Lungs", "GOUTY ARTHRITIS"]
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "expected"),
+    [
+        ("neck and back pain", ["neck pain", "back pain"], [("neck", "neck pain"), ("back pain", None)]),
+        (
+            "back, buttock, and leg pain",
+            ["back pain", "buttock pain", "leg pain"],
+            [("back", "back pain"), ("buttock", "buttock pain"), ("leg pain", None)],
+        ),
+        ("pain in the hands and feet", ["pain in the hands", "pain in the feet"], [("pain in the hands", None), ("feet", "pain in the feet")]),
+        ("fever and back pain", ["fever", "fever pain", "back pain"], [("fever", None), ("back pain", None)]),  # the item is a name of its own
+        ("neck and back pain", ["neck pain"], []),  # "back pain" is no name, so nothing says that the two share "pain"
+        ("neck and back pain", ["back pain"], [("back pain", None)]),
+    ],
+)
+def test_the_items_of_a_coordination_are_mentions(text: str, names: list[str], expected: list[tuple[str, str | None]]):
+    doc = matcher(*names, all_key="all")(spacy.blank("en")(text))
+    assert [(ent.text, ent._.get(CORRECTED)) for ent in doc.ents] == expected
+
+
+def test_an_item_replaces_a_part_of_the_body_and_an_entity_but_no_other_name():
+    text = "chest and back pain"
+    part = Match(0, len(text), "DISO", "chest pain", part=True, item=(0, 5))
+    pain = Match(10, 19, "DISO")
+    new = Match(0, 5, "DISO", "chest pain")
+    site, finding = Match(0, 5, "ANAT"), Match(0, 5, "DISO")
+    assert with_items([site, pain], [part], {(0, 5), (10, 19)}) == [new, pain]
+    assert with_items([finding, pain], [part], {(10, 19)}) == [new, pain]  # an entity of the recogniser
+    assert with_items([finding, pain], [part], {(0, 5), (10, 19)}) == [finding, pain]
+    assert with_items([pain._replace(label="PROC")], [part], {(10, 19)}) == [pain._replace(label="PROC")]  # of another group
+    assert with_items([pain], [part._replace(item=())], {(10, 19)}) == [pain]
+
+
+@pytest.mark.parametrize(
+    ("text", "names", "expected"),
+    [
+        ("Ammonia elevated.", ["elevated ammonia", "ammonia"], [("Ammonia elevated", "elevated Ammonia")]),
+        ("Serum ammonia elevated.", ["elevated ammonia", "ammonia"], [("ammonia", None)]),  # "serum ammonia" may be something else
+        ("Right leg swollen", ["swollen leg"], [("leg swollen", "swollen leg")]),
+        ("She has an allergy to penicillin.", ["penicillin allergy", "allergy"], [("allergy to penicillin", "penicillin allergy")]),
+        ("He went to penicillin.", ["penicillin went"], []),
+        ("nausea, vomiting", ["nausea, vomiting", "nausea", "vomiting"], [("nausea", None), ("vomiting", None)]),
+        ("dystonia, generalized", ["dystonia, generalized", "dystonia"], [("dystonia, generalized", None)]),
+    ],
+)
+def test_words_in_another_order_and_lists(text: str, names: list[str], expected: list[tuple[str, str | None]]):
+    doc = matcher(*names, all_key="all")(spacy.blank("en")(text))
+    assert [(ent.text, ent._.get(CORRECTED)) for ent in doc.ents] == expected
+
+
+def test_a_finding_is_chosen_rather_than_the_part_of_the_body_before_it():
+    made = ConceptMatcher(spacy.blank("en"))
+    names = [MatchableName("right leg", "T023", ("T023",), ("right leg",)), MatchableName("leg edema", "T184", ("T184",), ("leg edema",))]
+    made.set_kb(type("Kb", (), {"n_surface_forms": 2, "matchable_names": lambda self, **settings: names})())
+    assert [ent.text for ent in made(made.nlp.make_doc("distal right leg edema")).ents] == ["leg edema"]
+    assert [ent.text for ent in made(made.nlp.make_doc("right leg, edema")).ents] == ["right leg"]
+
+
+def test_a_name_of_a_substance_and_of_a_finding_is_a_finding():
+    made = ConceptMatcher(spacy.blank("en"))
+    names = [MatchableName("nipple discharge", "T031", ("T031", "T033"), ("nipple discharge",))]
+    made.set_kb(type("Kb", (), {"n_surface_forms": 1, "matchable_names": lambda self, **settings: names})())
+    assert [ent.label_ for ent in made(made.nlp.make_doc("no nipple discharge")).ents] == ["DISO"]

@@ -1,0 +1,100 @@
+"""Findings whose heading is a part of their name: "NECK: Supple" is "supple neck", "UROLOGIC: No frequency" is "urinary frequency"."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from ..context.sections import PART, Section, kind_of
+
+KINDS = frozenset([PART, "exam"])  # kinds of headings that may be a part of a name: "Lungs:", "Mood:"
+TITLES = frozenset(["anesthesia", "anaesthesia"])  # headings of other kinds that may be, too
+READ = 400  # characters after a heading that are read
+MAX_TITLE = 2  # words of a heading
+MAX_WORDS = 3  # words of an item
+# other forms of a heading, in names of findings
+_FORMS = {
+    "abd": ("abdomen", "abdominal"),
+    "abdomen": ("abdominal",),
+    "cardiac": ("heart",),
+    "cardiovascular": ("heart",),
+    "chest": ("lung",),
+    "cv": ("heart",),
+    "cvs": ("heart",),
+    "ext": ("extremity",),
+    "gastrointestinal": ("GI",),
+    "genitourinary": ("urinary",),
+    "gu": ("urinary",),
+    "lymph": ("lymph node",),
+    "lymphatic": ("lymph node",),
+    "nodes": ("lymph node",),
+    "pulmonary": ("lung",),
+    "resp": ("lung",),
+    "respiratory": ("lung",),
+    "thoughts": ("thinking", "thought"),
+    "urinary": (),
+    "urologic": ("urinary",),
+    "urological": ("urinary",),
+}
+_ITEM = re.compile(r"[^.,;:\n/()]+")
+_JOIN = re.compile(r"\b(?:and|or)\b", re.IGNORECASE)
+_FIRST = re.compile(r"\s*(?:(?:no|not|denies|denied|without|with|is|are|was|were|appears?|has|have|any)\s+)*", re.IGNORECASE)
+_WORD = re.compile(r"[^\W\d_][\w'’-]*")
+# words that may follow the words of a name in an item: "supple without", "clear bilaterally"
+_BEHIND = re.compile(
+    r"\s*(?:$|\d|(?:and|appreciated|as|at|bilaterally|but|by|diffusely|for|from|heard|identified|in|is|noted|on|palpable|palpated|present|seen|throughout|to|today|via|was|"
+    r"were|when|with|without)\b)",
+    re.IGNORECASE,
+)
+_EXAMINATION = re.compile(r"(?:.* )?exam(?:ination)?|anatomy")  # these headings say nothing about what follows
+
+
+class Headed(NamedTuple):
+    """Words under a heading that may form a name together with it.
+
+    Attributes:
+        start: their first character.
+        end: the character after their last one.
+        names: the possible names, the most likely one first.
+    """
+
+    start: int
+    end: int
+    names: tuple[str, ...]
+
+
+def headed(text: str, sections: Sequence[Section]) -> Iterator[list[Headed]]:
+    """Yield for each item under a heading what may be a name, the longest first: "supple neck" and "neck supple" for "NECK: Supple".
+
+    Args:
+        text: the note.
+        sections: its sections.
+    """
+    for section in sections:
+        title = " ".join(section.title.lower().split())
+        if not title or len(title.split()) > MAX_TITLE or (title not in TITLES and kind_of(title) not in KINDS) or _EXAMINATION.fullmatch(title):
+            continue
+        forms = (title, *_FORMS.get(title, ()))
+        stop = min(section.end, section.body + READ)
+        line = text.find("\n", section.body, stop)
+        for sentence in _ITEM.finditer(text, section.body, stop if line < 0 else line):
+            first = sentence.start()
+            for end in [*(join.start() for join in _JOIN.finditer(text, *sentence.span())), sentence.end()]:
+                found = _item(text, first, end, forms)
+                if found:
+                    yield found
+                first = end + len(joined[0]) if (joined := _JOIN.match(text, end)) else end
+
+
+def _item(text: str, start: int, end: int, forms: Sequence[str]) -> list[Headed]:
+    begins = _FIRST.match(text, start, end)
+    assert begins is not None  # it matches the empty text
+    words = list(_WORD.finditer(text, begins.end(), end))[:MAX_WORDS]
+    made = []
+    for last in reversed(words):
+        if _BEHIND.match(text[last.end() : end]) is None:
+            continue
+        item = text[words[0].start() : last.end()]
+        made.append(Headed(words[0].start(), last.end(), tuple(name for form in forms for name in (f"{item} {form}", f"{form} {item}"))))
+    return made

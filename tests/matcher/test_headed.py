@@ -1,0 +1,52 @@
+"""Findings whose heading is a part of their name."""
+
+from __future__ import annotations
+
+import pytest
+import spacy
+
+from spacy_sapbert.context.sections import find_sections
+from spacy_sapbert.doc.spans import CORRECTED
+from spacy_sapbert.kb.knowledge_base import MatchableName
+from spacy_sapbert.matcher.component import ConceptMatcher
+from spacy_sapbert.matcher.headed import MAX_WORDS, READ, headed
+
+
+def found(text: str, *names: str) -> list[tuple[str, str | None]]:
+    made = ConceptMatcher(spacy.blank("en"), all_key="all")
+    every = [MatchableName(name, "T033", ("T033",), (name,)) for name in names]
+    made.set_kb(type("Kb", (), {"n_surface_forms": len(every), "matchable_names": lambda self, **settings: every})())
+    return [(ent.text, ent._.get(CORRECTED)) for ent in made(made.nlp.make_doc(text)).ents]
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "expected"),
+    [
+        ("NECK:  Supple.,CHEST:  Clear.", "supple neck", [("Supple", "Supple neck")]),
+        ("Neck: Supple without adenopathy.", "neck supple", [("Supple", "neck Supple")]),
+        ("Mood: Euphoric. Affect: flat.", "euphoric mood", [("Euphoric", "Euphoric mood")]),
+        ("UROLOGIC:  No frequency or urgency.", "urinary urgency", [("urgency", "urinary urgency")]),
+        ("ANESTHESIA: , General.", "general anesthesia", [("General", "General anesthesia")]),
+        ("ABDOMEN: Soft, no masses palpated.", "abdominal mass", [("masses", "abdominal masses")]),
+        ("Lungs: clear bilaterally.", "clear lungs", [("clear", "clear lungs")]),
+        ("Kidneys: small hiatus hernia.", "small kidney", []),  # "small" says something about the hernia
+        ("FAMILY HISTORY: diabetes", "family history diabetes", []),
+        ("Examination: pelvis", "examination pelvis", []),  # any examination
+        ("Lungs: normal\nSupple neck", "supple lungs", []),  # another line
+        ("The neck: supple", "supple neck", []),  # no heading
+    ],
+)
+def test_a_heading_completes_a_name(text: str, name: str, expected: list[tuple[str, str]]):
+    assert found(text, name) == expected
+
+
+def test_the_longer_name_replaces_the_shorter_one_in_its_place():
+    assert found("ABDOMEN: tenderness.", "tenderness", "abdomen tenderness") == [("tenderness", "abdomen tenderness")]
+    assert found("ABDOMEN: rebound tenderness.", "rebound tenderness", "abdomen rebound") == [("rebound tenderness", None)]
+
+
+def test_only_the_words_after_a_heading_are_read():
+    text = "NECK: " + "x, " * READ + "supple."
+    items = list(headed(text, find_sections(text)))
+    assert max(one.end for item in items for one in item) <= len("NECK: ") + READ
+    assert all(len(text[one.start : one.end].split()) <= MAX_WORDS for item in items for one in item)
