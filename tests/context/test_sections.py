@@ -147,3 +147,19 @@ def test_background_is_the_history() -> None:
 
 def test_a_sentence_is_no_heading():
     assert [section.title for section in find_sections("MRI was ordered.\nMRI brain\nNo mass.")] == ["", "MRI brain"]
+
+
+@pytest.mark.parametrize(
+    ("title", "kind"),
+    [
+        *(("LOW BACK PAIN HISTORY", "present_illness"), ("GALL BLADDER HISTORY", "present_illness"), ("SINUSITIS HISTORY", "present_illness")),
+        *(
+            ("CORONARY RISK FACTORS", "present_illness"),
+            ("PAST PAIN HISTORY", "history"),
+            ("PULMONARY HISTORY", "history"),
+            ("FAMILY CANCER HISTORY", "family_history"),
+        ),
+    ],
+)
+def test_the_history_of_a_complaint_is_not_a_past_history(title: str, kind: str) -> None:
+    assert find_sections(f"{title}: Dull since May.")[0].kind == kind
