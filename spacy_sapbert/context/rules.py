@@ -11,7 +11,7 @@ import re
 import sys
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import product
 from pathlib import Path
 from types import MappingProxyType
@@ -39,7 +39,8 @@ PARTIAL = {
 }
 SCOPED = (*STATUSES, *PARTIAL)
 SECTION = "section"  # the direction that means all mentions of a section
-DIRECTIONS = frozenset(["forward", "backward", "both", "leading", "first", "ending", SECTION])
+ADULT = "adult"  # a rule that holds in notes about an adult only
+DIRECTIONS = frozenset(["forward", "backward", "both", "leading", "first", "ending", "list", SECTION])
 Span = tuple[int, int]  # first and last character + 1
 
 _TOKEN = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]+(?:['’](?!s\b)[^\W\d_]+)?|['’]s\b|-ve\b|\+ve\b|[^\s\w]|_", re.IGNORECASE)
@@ -51,10 +52,18 @@ _ABBREVIATED = frozenset("dr mr mrs ms vs st approx resp temp min max wt ht dx h
 _EXPLAINS = frozenset([("i", ".", "e"), ("e", ".", "g")])
 _HARD = frozenset(";|•*!")
 _ENDS = frozenset(".?!")  # marks that may end a sentence
-_MARKS = frozenset([*_SIGN, *_HARD, ".", "'s", "’s"])
+_MARKS = frozenset([*_SIGN, *_HARD, ".", ")", "'s", "’s"])
 _ITEM = re.compile(r"[-*•>+]\s|\d{1,3}[.)]\s|[(\[]?[a-z][.)]\s", re.IGNORECASE)
+_AGE = re.compile(r"\b(?P<number>\d{1,3})[\s-]*(?:(?P<years>years?|yrs?|y)|months?|mo|weeks?|wk|days?)[\s./-]*(?:old|o)\b", re.IGNORECASE)
+_PARENT = re.compile(r"\b(?:mother|mom|father|dad|born to)\b", re.IGNORECASE)
+_GROWN = 16  # years
+_INTRODUCES = re.compile(r"[^.:;\n]{0,80}:")  # what may stand between a trigger and its list
+_MARKER = r"(?:(?:and\s+)?\(?(?:\d{1,2}|[a-h])[.)]|[-*•](?=\s))"
+_LISTED = re.compile(rf"[\s,]*{_MARKER}(?:(?![.;](?:[\s,]|\Z)|\n|,\s*{_MARKER}).){{1,300}}[.;]?")
+_MOST_ITEMS = 30
 _CONTINUES = frozenset("a an the of or and nor for with without in on to any by from at as her his their is was has had have denies".split())  # noqa: SIM905
 _LEADING = 3  # a trigger begins its clause if fewer words than this stand before it: "About two years ago"
+_IN_BRACKETS = 15  # words and marks; an opening bracket is looked for among as many
 _LONG_LINE = 50  # characters; a line of this length may have been wrapped
 
 
@@ -63,10 +72,11 @@ class Rule(NamedTuple):
 
     Attributes:
         category: a status, a category of `PARTIAL`, "end" or "pseudo".
-        direction: forward, backward, both, leading, first or ending; for "end" the categories whose scope it ends, separated by commas.
+        direction: forward, backward, both, leading, first, ending or list; for "end" the categories whose scope it ends, separated by commas.
         scope: maximum number of words in the scope; 0: the whole clause. For "end" the number of words of the trigger after which scopes end.
         sections: kinds of the sections in which it has an effect; empty: all.
         outside: it has an effect in the other sections instead.
+        adult: it has an effect only in notes about an adult.
     """
 
     category: str
@@ -74,6 +84,7 @@ class Rule(NamedTuple):
     scope: int
     sections: frozenset[str] = frozenset()
     outside: bool = False
+    adult: bool = False
 
 
 class Rules:
@@ -112,7 +123,8 @@ class Rules:
             else:
                 direction, _, kinds = direction.partition("@")
                 outside, kinds = kinds.startswith("!"), kinds.removeprefix("!")
-                rule = Rule(category, direction, int(scope or 0), frozenset(kinds.split(";")) if kinds else frozenset(), outside)
+                adult = kinds == ADULT
+                rule = Rule(category, direction, int(scope or 0), frozenset(kinds.split(";")) if kinds and not adult else frozenset(), outside, adult)
                 for each in _expanded(trigger, classes):
                     self._add(each, rule)
 
@@ -277,10 +289,20 @@ class _Note:
             word = words[at]
             if word in _HARD or ((word == "." or word == "?") and at + 1 < n and at not in inside and self._ends_sentence(at)):
                 bounds.add(at + 1)
+            elif word == ")" and at and at not in inside and self._numbers(at):
+                bounds.add(at - 1)
         for first, second in zip(self.ends, self.starts[1:]):  # table cells
             if second - first == 1 and self.text[first] == "\t":
                 bounds.add(bisect_left(self.starts, second))
         return sorted(bounds - {n})
+
+    def _numbers(self, at: int) -> bool:
+        """Return whether a bracket ends the number of an item inside a line: "5)venous stasis, 6)gout"."""
+        number, start = self.words[at - 1], self.starts[at - 1]
+        if not number.isdigit() or len(number) > 2 or self.ends[at - 1] != self.starts[at] or (start and self.text[start - 1] not in " \t\n,;.:"):
+            return False
+        before = next((word for word in reversed(self.words[max(at - 1 - _IN_BRACKETS, 0) : at - 1]) if word in ("(", ")")), ")")
+        return before == ")"  # not "(grade 2)"
 
     def _ends_sentence(self, at: int) -> bool:
         """Return whether a full stop ends a sentence."""
@@ -313,6 +335,8 @@ class _Note:
             for rule in rules:
                 if rule.category not in SCOPED or (rule.sections and (self.kind(self.starts[first]) in rule.sections) == rule.outside):
                     continue
+                if rule.adult and not self.adult:
+                    continue
                 place = bisect_right(self.bounds, first)
                 begin = self.bounds[place - 1]
                 end = self.bounds[place] if place < len(self.bounds) else n
@@ -320,7 +344,9 @@ class _Note:
                 leading = rule.direction == "leading" and sum(word[0].isalnum() for word in self.words[begin : min(first, begin + 12)]) < _LEADING
                 if rule.direction == "first":  # numbers may precede: "2) Start aspirin"
                     leading = first - begin < 4 and not any(word[0].isalpha() for word in self.words[begin:first])
-                if (rule.direction in ("forward", "both") or leading) and last < end:
+                if rule.direction == "list" and (listed := self._list(last)):
+                    found[rule.category, True].append(listed)
+                if (rule.direction in ("forward", "both", "list") or leading) and last < end:
                     stop = bisect_left(stops, last)
                     end_here = min(end, stops[stop]) if stop < len(stops) else end
                     to = self._counted(last, end_here, rule.scope, 1)
@@ -337,6 +363,29 @@ class _Note:
                     if start < first:
                         found[rule.category, False].append((self.starts[start], self.ends[first - 1]))
         return [(key, _merged(spans)) for key, spans in found.items() if spans]
+
+    @cached_property
+    def adult(self) -> bool:
+        """Whether the first age in the note is that of an adult, who is not called someone's mother or father."""
+        age = _AGE.search(self.text)
+        if age is None or not age["years"] or int(age["number"]) < _GROWN:
+            return False
+        return _PARENT.search(self.text, max(age.start() - 40, 0), age.end() + 15) is None
+
+    def _list(self, token: int) -> Span | None:
+        """Return (start, end) in characters of the numbered or marked list that the words before a token introduce: "Risks include:,1. Bleeding."."""
+        start = self.ends[token - 1]
+        colon = _INTRODUCES.match(self.text, start)
+        if colon is None:
+            return None
+        end = colon.end()
+        for _ in range(_MOST_ITEMS):
+            item = _LISTED.match(self.text, end)
+            if item is None:
+                break
+            end = item.end()
+        place = bisect_right(self.section_starts, start) - 1
+        return (start, min(end, self.sections[place].end)) if end > colon.end() else None
 
     def _counted(self, at: int, limit: int, scope: int, step: int) -> int:
         """Return the token that is `scope` words from token `at`, in the direction `step`, but not beyond `limit`; scope 0: the limit."""
@@ -410,7 +459,9 @@ def _problem(row: list[str], classes: Mapping[str, list[str]]) -> str:
     way, at, places = direction.partition("@")
     if category in SCOPED and (way not in DIRECTIONS or (way == SECTION and at)):
         return f"direction {direction!r} is not known. Use {', '.join(sorted(DIRECTIONS))}."
-    if category in SCOPED and (at or way == SECTION):  # "heading:" and a title are a place for all mentions of a section only
+    if category in SCOPED and places == ADULT:
+        pass
+    elif category in SCOPED and (at or way == SECTION):  # "heading:" and a title are a place for all mentions of a section only
         kinds = [kind.strip() for kind in row[0].split(";")] if way == SECTION else places.removeprefix("!").split(";")
         if wrong := [
             kind for kind in kinds if kind not in section_kinds() and not (way == SECTION and kind.removeprefix(_HEADING) not in ("", kind))

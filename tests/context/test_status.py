@@ -90,7 +90,10 @@ def test_odd_text_is_read(text: str) -> None:
     assert len(RULES.statuses(text, places)) == len(places)
 
 
-@pytest.mark.parametrize("piece", ["no fever, ", "a ", "history of ", "denies x but ", "?", "no no no ", "x\n", "(", "| no |"])
+@pytest.mark.parametrize(
+    "piece",
+    ["no fever, ", "a ", "history of ", "denies x but ", "?", "no no no ", "x\n", "(", "| no |", "risks include: 1. a ", "risks of x: - a\n", "2) "],
+)
 def test_one_long_line_takes_linear_time(piece: str) -> None:
     text = (piece * (10**5 // len(piece)))[: 10**5]
     mentions = [(at, at + 3) for at in range(0, len(text) - 3, 200)]
@@ -126,6 +129,51 @@ def test_a_rule_that_begins_its_clause_allows_numbers_before_it() -> None:
     assert said("He did start zinc.", "zinc", kind=DRUG) == "-"
 
 
+def test_a_rule_of_a_list_holds_for_its_items_and_not_after_it() -> None:
+    rules = Rules("trigger\tcategory\tdirection\tscope\nrisks\thypothetical\tlist\t\n")
+    note = "The risks include:,1.  Rash.,2.  Cough, with fever.,EXAM:  Gout.\nRisks:\n- ulcer\n- burns\nScar.\nRisks of zinc. Ulcers."
+    wanted = {
+        "Rash": "hypothetical",
+        "fever": "hypothetical",
+        "Gout": "-",
+        "burns": "hypothetical",
+        "Scar": "-",
+        "zinc": "hypothetical",
+        "Ulcers": "-",
+    }
+    assert {mention: said(note, mention, rules) for mention in wanted} == wanted
+    inline = "Risks are: a) rash; b) gout. He has fever."
+    assert {mention: said(inline, mention, rules) for mention in ("rash", "gout", "fever")} == {
+        "rash": "hypothetical",
+        "gout": "hypothetical",
+        "fever": "-",
+    }
+
+
+def test_a_list_of_risks_ends_with_its_section() -> None:
+    assert said("RISKS INCLUDE: 1. Rash\nPLAN:\n1. Gout: rest", "Gout") == "-"
+
+
+@pytest.mark.parametrize(
+    ("age", "wanted"),
+    [
+        *(("A 34-year-old woman.", "family"), ("A 16 yo patient.", "family"), ("A 40 y.o. man.", "family")),
+        *(("A 15-year-old girl.", "-"), ("A 20-month-old boy.", "-"), ("A 20-day-old boy, the mother is 30 years old.", "-"), ("", "-")),
+        *(("His 30-year-old mother is here.", "-"), ("Born to a 30-year-old woman.", "-"), ("A 30-year-old mother brought him.", "-")),
+    ],
+)
+def test_a_child_is_another_person_in_notes_about_an_adult(age: str, wanted: str) -> None:
+    assert said(f"{age} The child had fever.", "fever") == wanted
+
+
+def test_numbers_in_brackets_begin_an_item_but_remarks_in_brackets_do_not() -> None:
+    assert said("no gout, 2)fever", "fever") == "-"
+    assert said("no gout 12) fever", "fever") == "-"
+    assert said("no gout (day 2) or fever", "fever") == "negated"
+    assert said("no gout (see 2) or fever (3) or rash", "rash") == "negated"
+    assert said("no gout 0.2) or fever", "fever") == "negated"
+
+
 def test_a_plan_is_not_past_or_doubted() -> None:
     assert said("PMH: gout. We recommend possible zinc.", "zinc", kind=DRUG) == "hypothetical"
     assert said("PMH: gout. We recommend possible zinc.", "zinc") == "uncertain,historical"
@@ -150,6 +198,8 @@ def test_a_plan_is_not_past_or_doubted() -> None:
         ("trigger\tcategory\tdirection\tscope\nno\tnegated\tforward@heading:plan\t\n", 2),
         ("trigger\tcategory\tdirection\tscope\nno\tnegated\tforward@\t\n", 2),
         ("trigger\tcategory\tdirection\tscope\nno\tnegated\tforward@!\t\n", 2),
+        ("trigger\tcategory\tdirection\tscope\nno\tnegated\tforward@!adult\t\n", 2),
+        ("trigger\tcategory\tdirection\tscope\nno\tnegated\tforward@adult;plan\t\n", 2),
         ("trigger\tcategory\tdirection\tscope\nbe\tclass\tis|was\t\n<be> no\tnegated\tforward\t\n<bee> no\tnegated\tforward\t\n", 4),
         ("trigger\tcategory\tdirection\tscope\n<be> but\tend\tnegated\t\nbe\tclass\tis|was\t\n", 2),  # the class is defined too late
         ("trigger\tcategory\tdirection\tscope\n<year> no\tnegated\tforward\t\n", 2),  # a trigger does not begin with a number
