@@ -34,7 +34,11 @@ class Shared(NamedTuple):
     @property
     def documents(self) -> tuple[str, ...]:
         """Ids in `left` of all documents that are shared by id or by text."""
-        return tuple(dict.fromkeys([*self.by_id, *(left for left, _ in self.by_text)]))
+        return self.documents_of(self.left)
+
+    def documents_of(self, name: str) -> tuple[str, ...]:
+        """Return the ids that the shared documents have in one of the two corpora."""
+        return tuple(dict.fromkeys([*self.by_id, *(ids[name == self.right] for ids in self.by_text)]))
 
 
 def shared_documents(corpora: Mapping[str, Corpus]) -> list[Shared]:

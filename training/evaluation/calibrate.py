@@ -7,14 +7,14 @@ metrics/calibration.json, which the report shows.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import spacy
-from spacy.tokens import Doc, Span
+from spacy.tokens import Doc
 
 from spacy_sapbert import bundle
 from spacy_sapbert.about import __version__
@@ -27,14 +27,14 @@ from spacy_sapbert.indexes.exact import ExactIndex
 from spacy_sapbert.kb import curies
 from spacy_sapbert.kb.concept import normalise
 
-from ..corpora import GOLD, Corpus, fitting, make_docs, shared_documents, sharing_report
+from ..corpora import GOLD, Corpus, shared_documents, sharing_report
 from ..corpora.mention import missing_ids, resolve_gold
 from ..errors import fail
 from ..loop.encoders import use_gpu
 from .benchmarks import MISSING_NAMED, BenchmarkReader
-from .catalogue import CORPORA
 from .evaluate import versions
 from .metrics import neighbour_recall
+from .parts import check_fit_and_test, gold_docs, read_part, without
 from .results import write_absent
 
 FORMAT = 1
@@ -49,33 +49,6 @@ PROTOCOL = (
     "a gold one (retired ids are replaced by current ones; a composite is never right). Fitted on one part of the corpus, all figures from the "
     "other. ECE: expected calibration error over ten bins of equal width (Guo et al., ICML 2017, equation 3); raw: with the cosine itself as the probability, negative ones as 0. Coverage counts mentions whose concept is in the knowledge base."
 )
-
-
-def gold_docs(corpus: Corpus, nlp: Any) -> list[Doc]:
-    """Make Docs with the gold ids as kb_ids: `|` between alternatives, `+` in composites. Mentions off their offsets are left out.
-
-    Args:
-        corpus: The corpus.
-        nlp: A pipeline with the tokenizer.
-
-    Returns:
-        Docs with the span group `gold`.
-    """
-    docs = []
-    for doc, mentions in make_docs(fitting(corpus)[0], nlp):
-        spans = []
-        for span, mention in zip(doc.spans[GOLD], mentions):
-            ids = "|".join("+".join(alternative) for alternative in mention.gold)
-            spans.append(Span(doc, span.start, span.end, label=span.label, kb_id=ids))
-        doc.spans[GOLD] = spans
-        docs.append(doc)
-    return docs
-
-
-def without(corpus: Corpus, documents: Collection[str]) -> Corpus:
-    """Return the corpus without some documents."""
-    kept = {document: text for document, text in corpus.documents.items() if document not in documents}
-    return corpus._replace(documents=kept, mentions=[mention for mention in corpus.mentions if mention.document not in documents])
 
 
 def counted(corpus: Corpus, docs: Sequence[Doc], kb: Any) -> dict[str, Any]:
@@ -222,29 +195,6 @@ def index_recall(linker: Any, docs: Sequence[Doc]) -> dict[str, Any]:
     return found
 
 
-def read_part(reader: BenchmarkReader, name: str) -> Corpus:
-    """Read a part of a corpus, such as "gsc-dev".
-
-    Raises:
-        SapbertError: E540 (not known), E542 (a file is missing).
-    """
-    check_part(name)
-    corpus, _, part = name.partition("-")
-    return reader.corpus(corpus, part)
-
-
-def check_part(name: str) -> None:
-    """Check that the name of a part of a corpus is known.
-
-    Raises:
-        SapbertError: E540.
-    """
-    corpus, _, part = name.partition("-")
-    if corpus not in CORPORA or part not in CORPORA[corpus].files:
-        known = ", ".join(f"{name}-{part}" for name, source in CORPORA.items() for part in source.files)
-        raise fail("E540", name=name, known=known, groups="none here")
-
-
 def check_parts(fit: Sequence[str], test: Sequence[str]) -> None:
     """Check the names of the parts of corpora for a calibration.
 
@@ -255,12 +205,7 @@ def check_parts(fit: Sequence[str], test: Sequence[str]) -> None:
     Raises:
         SapbertError: E519 (a part is in both), E540 (not known), E548 (nothing to measure on).
     """
-    for part in set(fit) & set(test):
-        raise fail("E519", part=part)
-    if not test:
-        raise fail("E548", setting="--test", value="", why="a calibration is measured on data on which it was not fitted; give a part")
-    for name in (*fit, *test):
-        check_part(name)
+    check_fit_and_test(fit, test, "--test", "a calibration is measured on data on which it was not fitted; give a part")
 
 
 def calibrate_linker(
@@ -289,7 +234,7 @@ def calibrate_linker(
     shared = [pair for pair in shared_documents(corpora) if (pair.left in fit) != (pair.right in fit)]
     for pair in shared:
         name = pair.left if pair.left in test else pair.right
-        corpora[name] = without(corpora[name], {*pair.by_id, *(places[name == pair.right] for places in pair.by_text)})
+        corpora[name] = without(corpora[name], pair.documents_of(name))
     docs = {name: gold_docs(corpus, nlp) for name, corpus in corpora.items()}
     to_fit, to_test = ([doc for name in names for doc in docs[name]] for names in (fit, test))
     words = {

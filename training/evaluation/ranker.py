@@ -16,19 +16,17 @@ import spacy
 
 from spacy_sapbert import bundle
 from spacy_sapbert.about import __version__
-from spacy_sapbert.annotated import read_gold
 from spacy_sapbert.candidates import DECIMALS
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.files import write_text
 from spacy_sapbert.ranking.fit import Example, fit_weights
 from spacy_sapbert.ranking.ranker import FEATURES, Ranker
 
-from ..corpora import GOLD, shared_documents
-from ..errors import fail
+from ..corpora import GOLD
 from ..loop.encoders import use_gpu
 from .benchmarks import BenchmarkReader
-from .calibrate import gold_docs, read_part, without
 from .evaluate import versions
+from .parts import check_fit_and_test, known_gold, read_apart
 
 FORMAT = 1
 DEPTHS = (1, 5)
@@ -79,24 +77,15 @@ def train_ranker(
     Raises:
         SapbertError: E047 (too few mentions), E519 (a part is in both), E540, E542, E548 (no part to train on).
     """
-    for part in set(fit) & set(test):
-        raise fail("E519", part=part)
-    if not fit:
-        raise fail("E548", setting="--fit", value="", why="a ranker is trained on annotated mentions; give parts of corpora")
+    check_fit_and_test(fit, test, "--fit", "a ranker is trained on annotated mentions; give parts of corpora")
     nlp = spacy.blank("en")
     linker: Any = nlp.add_pipe("sapbert_linker", config={"linker_name": linker_name, "spans_key": GOLD})
     use_gpu(linker, gpu_id)
     search = linker.search
-    corpora = {name: read_part(reader, name) for name in (*fit, *test)}
-    for pair in shared_documents(corpora):
-        later = max(pair.left, pair.right, key=list(corpora).index)
-        corpora[later] = without(corpora[later], {*pair.by_id, *(places[later == pair.right] for places in pair.by_text)})
     words = f"gold mentions of {', '.join(fit)}"
-    sets: dict[str, list[Example]] = {}
-    for name, corpus in corpora.items():
-        queries, gold = read_gold(gold_docs(corpus, nlp), search.settings)
-        known = [(query, kb_id) for query, kb_id in zip(queries, gold) if any(search.bundle.kb.rows_of(one.strip()) for one in kb_id.split("|"))]
-        sets[name] = search.examples([query for query, _ in known], [kb_id for _, kb_id in known])
+    sets: dict[str, list[Example]] = {
+        name: search.examples(*known_gold(corpus, nlp, search)) for name, corpus in read_apart(reader, [*fit, *test]).items()
+    }
     cosine = [1.0] + [0.0] * (len(FEATURES) - 1)
     rows = {}
     for name, examples in sets.items():

@@ -16,7 +16,6 @@ import numpy as np
 import spacy
 
 from spacy_sapbert.about import __version__
-from spacy_sapbert.annotated import read_gold
 from spacy_sapbert.bundle import LinkerBundle
 from spacy_sapbert.candidates import DECIMALS
 from spacy_sapbert.encoders.transformer import NameEncoder
@@ -29,11 +28,10 @@ from spacy_sapbert.ranking.rerank import COMPARED, DEPTH, SHIPPED_RERANKER, Rera
 from spacy_sapbert.search import CandidateSearch, Query
 from spacy_sapbert.settings import Settings
 
-from ..corpora import GOLD, Corpus, shared_documents
-from ..errors import fail
+from ..corpora import GOLD
 from .benchmarks import BenchmarkReader
-from .calibrate import gold_docs, read_part, without
 from .evaluate import versions
+from .parts import check_fit_and_test, known_gold, read_apart
 
 FORMAT = 1
 MARGIN = 0.08  # measured: a larger margin costs more second looks and gains nothing
@@ -129,21 +127,15 @@ def make_search(kb: KnowledgeBase, encoder: NameEncoder, *, progress: bool = Fal
 
 def read_parts(names: Sequence[str], reader: BenchmarkReader, *, progress: bool = False) -> dict[str, Part]:
     """Read parts of corpora, and search their mentions in their dictionaries. Each dictionary is encoded once."""
-    corpora: dict[str, Corpus] = {name: read_part(reader, name) for name in names}
-    for pair in shared_documents(corpora):
-        later = max(pair.left, pair.right, key=list(corpora).index)
-        corpora[later] = without(corpora[later], {*pair.by_id, *(places[later == pair.right] for places in pair.by_text)})
     nlp, encoder = spacy.blank("en"), NameEncoder().initialize()
     searches: dict[str, CandidateSearch] = {}
     parts = {}
-    for name, corpus in corpora.items():
+    for name, corpus in read_apart(reader, names).items():
         dictionary = reader.dictionary_of(name)
         if dictionary not in searches:
             searches[dictionary] = make_search(reader.knowledge_base(name), encoder, progress=progress)
         search = searches[dictionary]
-        found = zip(*read_gold(gold_docs(corpus, nlp), search.settings))
-        known = [(query, kb_id) for query, kb_id in found if any(search.bundle.kb.rows_of(one.strip()) for one in kb_id.split("|"))]
-        queries, gold = [query for query, _ in known], [kb_id for _, kb_id in known]
+        queries, gold = known_gold(corpus, nlp, search)
         parts[name] = Part(dictionary, search.second_looks(queries, gold), queries, gold, search)
     return parts
 
@@ -185,10 +177,7 @@ def train_reranker(fit: Sequence[str], test: Sequence[str], reader: BenchmarkRea
     Raises:
         SapbertError: E047 (too few mentions), E519 (a part is in both), E540, E542, E548 (no part to train on).
     """
-    for part in set(fit) & set(test):
-        raise fail("E519", part=part)
-    if not fit:
-        raise fail("E548", setting="--fit", value="", why="a reranker is trained on annotated mentions; give parts of corpora")
+    check_fit_and_test(fit, test, "--fit", "a reranker is trained on annotated mentions; give parts of corpora")
     return fitted(read_parts([*fit, *test], reader, progress=progress), fit)
 
 

@@ -669,6 +669,7 @@ def test_documents_shared_by_id_and_by_text():
         corpora.Shared("train", "test", ("2",), (("1", "x"), ("2", "y"))),
         corpora.Shared("train", "bare", ("1",), ()),
     ]
+    assert (shared[0].documents_of("train"), shared[0].documents_of("test")) == (("2", "1"), ("2", "x", "y"))
     report = corpora.sharing_report(shared)
     assert report[0] == {"corpora": ["train", "test"], "documents": 2, "by_id": 1, "by_text": 2, "ids": ["2", "1"]}
     assert "copper" not in json.dumps(report)

@@ -10,7 +10,6 @@ from types import SimpleNamespace
 from typing import Any, List
 
 import pytest
-import spacy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -18,9 +17,7 @@ from spacy_sapbert import bundle
 from spacy_sapbert.calibration import Calibration, Observed, read_calibration
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
-from training.corpora import GOLD, Corpus
-from training.corpora.mention import GoldMention
-from training.evaluation.calibrate import calibration_error, curve, gold_docs, measure_calibration, reliability, summary
+from training.evaluation.calibrate import calibration_error, curve, measure_calibration, reliability, summary
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -68,14 +65,6 @@ def test_curve_keeps_equal_probabilities_together():
         {"threshold": 0.5, "precision": pytest.approx(2 / 3), "kept": 0.75},
         {"threshold": 0.2, "precision": 0.5, "kept": 1.0},
     ]
-
-
-def test_gold_docs_carry_all_alternatives():
-    corpus = Corpus(
-        {"1": "Odd knees hurt."}, [GoldMention("1", 0, 9, "Odd knees", (("A:1",), ("A:2", "A:3"))), GoldMention("1", 3, 9, "knees", (("A:4",),))]
-    )
-    (doc,) = gold_docs(corpus, spacy.blank("en"))
-    assert [(span.text, span.kb_id_) for span in doc.spans[GOLD]] == [("Odd knees", "A:1|A:2+A:3")]  # "knees" is not at offset 3
 
 
 class NoLinker:
