@@ -24,7 +24,7 @@ def check_part(name: str) -> None:
     """
     corpus, _, part = name.partition("-")
     if corpus not in CORPORA or part not in CORPORA[corpus].files:
-        known = ", ".join(f"{name}-{part}" for name, source in CORPORA.items() for part in source.files)
+        known = ", ".join("-".join(filter(None, [one, part])) for one, source in CORPORA.items() for part in source.files)
         raise fail("E540", name=name, known=known, groups="none here")
 
 

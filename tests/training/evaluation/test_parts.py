@@ -38,6 +38,7 @@ def test_gold_docs_carry_all_alternatives():
         (["gsc-dev"], [], "--test", "E548", "'--test'"),
         (["gsc-dev"], ["gsc"], "--fit", "E540", "'gsc'"),
         (["gsc-train"], [], "--fit", "E540", "'gsc-train'"),
+        (["gsc-train"], [], "--fit", "E540", " biomap,"),  # known parts are listed as they are given; biomap has no "-"
         (["nowhere-dev"], ["gsc-test"], "--test", "E540", "'nowhere-dev'"),
     ],
 )
