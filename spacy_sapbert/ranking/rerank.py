@@ -94,6 +94,11 @@ def static_encoder() -> StaticEncoder:
     return StaticEncoder().initialize()
 
 
+def is_close(scores: Floats, margin: float) -> bool:
+    """Return whether the first of some scores, best first, is at most a margin before the second."""
+    return len(scores) > 1 and round(float(scores[0] - scores[1]), DECIMALS) <= margin
+
+
 class NameComparer:
     """Compares mentions with all names of concepts. Only one thread at a time may use it.
 
@@ -156,7 +161,7 @@ class NameComparer:
         query, concept, place = hits.query[best], hits.concept[best], hits.place[best]
         order = np.lexsort((concept, place, -first.scores, query))
         more = np.zeros((len(best), len(COMPARED)))
-        groups = [group for group in np.split(order, np.flatnonzero(np.diff(query[order])) + 1) if _is_close(first.scores[group], reranker.margin)]
+        groups = [group for group in np.split(order, np.flatnonzero(np.diff(query[order])) + 1) if is_close(first.scores[group], reranker.margin)]
         if groups:
             looked_at = np.concatenate([group[:DEPTH] for group in groups])
             more[looked_at] = self.compared(mentions, query[looked_at], concept[looked_at]) * np.array(reranker.weights)
@@ -169,8 +174,3 @@ class NameComparer:
 def _some(names: list[str]) -> list[str]:
     """Return at most MOST_NAMES names: the first half and the last, so that names that a user added, which stand last, are among them."""
     return names if len(names) <= MOST_NAMES else [*names[: MOST_NAMES // 2], *names[-(MOST_NAMES - MOST_NAMES // 2) :]]
-
-
-def _is_close(scores: Floats, margin: float) -> bool:
-    """Return whether the first of some scores, best first, is at most a margin before the second."""
-    return len(scores) > 1 and round(float(scores[0] - scores[1]), DECIMALS) <= margin

@@ -18,7 +18,7 @@ from spacy_sapbert.encoders.static import StaticEncoder
 from spacy_sapbert.encoders.transformer import NameEncoder
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.indexes.exact import ExactIndex
-from spacy_sapbert.ranking.rerank import COMPARED, DEPTH, MOST_NAMES, SHIPPED_RERANKER, NameComparer, Reranker, read_reranker
+from spacy_sapbert.ranking.rerank import COMPARED, DEPTH, MOST_NAMES, SHIPPED_RERANKER, NameComparer, Reranker, is_close, read_reranker
 from spacy_sapbert.settings import Settings
 from spacy_sapbert.types import Floats2d
 
@@ -85,6 +85,13 @@ def test_a_clear_call_keeps_its_scores() -> None:
     assert after.scores.tolist() == [1.2, 1.55, 0.9, 0.79999, 0.7]
     assert after.shares[2:, 2:].any() == np.False_
     assert encoded == ["east", "north", "between", "east"]  # only one of the three mentions
+
+
+def test_a_margin_is_rounded() -> None:
+    """In floats, 0.9 - 0.85 is a little more than 0.05. It counts as 0.05."""
+    assert is_close(np.array([0.9, 0.85]), 0.05)
+    assert not is_close(np.array([0.9, 0.85]), 0.04999)
+    assert not is_close(np.array([0.9]), 2.0)
 
 
 def test_the_others_stay_behind() -> None:

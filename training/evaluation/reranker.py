@@ -24,7 +24,7 @@ from spacy_sapbert.indexes.exact import ExactIndex
 from spacy_sapbert.kb.additions import Additions
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from spacy_sapbert.ranking.fit import Example, fit_weights
-from spacy_sapbert.ranking.rerank import COMPARED, DEPTH, SHIPPED_RERANKER, Reranker
+from spacy_sapbert.ranking.rerank import COMPARED, DEPTH, SHIPPED_RERANKER, Reranker, is_close
 from spacy_sapbert.search import CandidateSearch, Query
 from spacy_sapbert.settings import Settings
 
@@ -83,11 +83,6 @@ class Change(NamedTuple):
         return self.before + self.won - self.lost
 
 
-def is_close(example: Example, margin: float) -> bool:
-    """Return whether the first candidate is at most a margin before the second. The first column of the values is the score."""
-    return len(example.right) > 1 and round(float(example.values[0, 0] - example.values[1, 0]), DECIMALS) <= margin
-
-
 def first_after(example: Example, weights: Sequence[float]) -> int:
     """Return which candidate is first after a second look at the first DEPTH. Equal ones keep the order of the scores."""
     return int(np.argmax(np.round(example.values[:DEPTH] @ np.array(weights), DECIMALS)))
@@ -105,7 +100,7 @@ def changes(examples: Sequence[Example], weights: Sequence[float], margin: float
     for example in examples:
         if not len(example.right):
             continue
-        close, was = is_close(example, margin), bool(example.right[0])
+        close, was = is_close(example.values[:, 0], margin), bool(example.right[0])
         now = bool(example.right[first_after(example, weights)]) if close else was
         looks, before, won, lost = looks + close, before + was, won + (now and not was), lost + (was and not now)
     return Change(looks, before, won, lost)
