@@ -243,11 +243,11 @@ class CandidateSearch:
         """Return what made the score that ranked a concept, for the explanation."""
         first, second = shares[: len(FEATURES)], shares[len(FEATURES) :]
         found = {}
-        looked_again = any(second)
-        before = round(sum(first), DECIMALS) if looked_again else score
+        reranked = any(second)
+        before = round(sum(first), DECIMALS) if reranked else score
         if self.ranker is not None:
             found["rank"] = {"score": before, **_by_name(FEATURES, first)}
-        if looked_again:
+        if reranked:
             found["rerank"] = {"score": score, "first": before, **_by_name(COMPARED, second)}
         return found
 
@@ -352,8 +352,8 @@ class CandidateSearch:
         """
         return self._examples(queries, gold, self._features.features)
 
-    def second_looks(self, queries: Sequence[Query], gold: Sequence[str]) -> list[Example]:
-        """Return the scores of the candidates of annotated mentions, best score first, with what a second look at them finds.
+    def reranking_examples(self, queries: Sequence[Query], gold: Sequence[str]) -> list[Example]:
+        """Return the values by which the candidates of annotated mentions are reranked, best score first.
 
         The columns are the score and those of `COMPARED`. For the rest see `examples`.
 
@@ -362,11 +362,11 @@ class CandidateSearch:
             gold: see `observe`.
         """
 
-        def look(names: Sequence[str], hits: Hits) -> npt.NDArray[np.float64]:
+        def compared(names: Sequence[str], hits: Hits) -> npt.NDArray[np.float64]:
             best = hits.starts
             return np.column_stack([hits.score[best], self._comparer.compared(names, hits.query[best], hits.concept[best])])
 
-        return self._examples(queries, gold, look)
+        return self._examples(queries, gold, compared)
 
     def _examples(
         self, queries: Sequence[Query], gold: Sequence[str], read: Callable[[Sequence[str], Hits], npt.NDArray[np.float64]]
@@ -478,7 +478,7 @@ class CandidateSearch:
         return vectors
 
     def _standing(self, names: Sequence[str], hits: Hits) -> Standing:
-        """Rank hits of normalised mentions by the ranker or by their scores, and then by a second look at close calls."""
+        """Rank hits of normalised mentions by the ranker or by their scores, then rerank close calls."""
         if self.ranker is not None:
             first = self._features.standing(self.ranker, names, hits)
         else:

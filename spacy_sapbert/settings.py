@@ -53,8 +53,8 @@ class Settings:
         languages: search names in these languages only ("en"); None is all that the knowledge base has.
         rank: how candidates are ordered: "learned" by the linker's ranker, "cosine" by their scores alone; None is "learned" if the linker has a
             ranker.
-        rerank: "names" for a second look at close calls: the first ten candidates are compared by up to fifty of their names, also by the fast encoder; needs
-            the default encoder. None is no second look.
+        rerank: "names" to rerank close calls: the first ten candidates are compared by up to fifty of their names, also by the fast encoder; needs the
+            default encoder. None does not rerank.
         exact_match: give a mention that equals a name the score 1.0, without encoding it.
         candidates_batch_size: number of mentions that are encoded and searched at once.
         cache_size: number of mentions whose answers are cached; 0 is none.

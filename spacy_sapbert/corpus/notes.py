@@ -36,7 +36,7 @@ FORMS = (
     "(.gz, .zst, .xz)"
 )
 MAX_FIELD = 1 << 30  # most characters in a field of a table; the default of the csv module is 128 Ki
-LINES_LOOKED_AT = 100  # the text field and the fields to keep must occur in so many first lines of a JSON Lines file
+FIRST_LINES = 100  # the text field and the fields to keep must occur in so many first lines of a JSON Lines file
 ROWS_AT_ONCE = 256  # rows of a Parquet file that are read together
 
 
@@ -348,13 +348,13 @@ class _Looked:
 
     def look(self, number: int, line: bytes) -> None:
         """Take note of the fields of a line, which has this number in its file, from 1."""
-        if number <= LINES_LOOKED_AT and not (self._text_field in self._texts and self._all.issuperset(self._keep)):
+        if number <= FIRST_LINES and not (self._text_field in self._texts and self._all.issuperset(self._keep)):
             record = _record(line)
             self._all.update(record)
             self._texts.update(field for field, value in record.items() if isinstance(value, str))
 
     def check(self, root: Path) -> None:
-        """Check that all fields were found. If no line that was looked at has any field, each of them is an error of its own note.
+        """Check that all fields were found. If none of the lines that were read has any field, each of them is an error of its own note.
 
         Raises:
             SapbertError: E408.

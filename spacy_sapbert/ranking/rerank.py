@@ -1,7 +1,7 @@
-"""The second look at close calls: compare a mention with all names of its first candidates, by the static encoder.
+"""Rerank close calls: compare a mention with all names of its first candidates, by the static encoder.
 
 A search scores a concept by its nearest name only. If two candidates score nearly the same, the other names of the concepts, and an encoder
-that looks at words and letters instead of tokens, often say which one is right.
+that reads words and letters instead of tokens, often say which one is right.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Encode = Callable[[Sequence[str]], Floats2d]
 
 @dataclass(frozen=True)
 class Reranker:
-    """How much a second look counts, and when it is taken.
+    """Which mentions are reranked, and how much the other names of their candidates count.
 
     Args:
         weights: a weight for each of COMPARED, relative to the weight of the first score, which is 1.
@@ -143,7 +143,7 @@ class NameComparer:
         return known
 
     def standing(self, reranker: Reranker, mentions: Sequence[str], hits: Hits, first: Standing) -> Standing:
-        """Return the order after a second look at the close calls among some mentions.
+        """Return the order of candidates after the close calls among some mentions were reranked.
 
         The first DEPTH candidates of a close call get their first score plus the weighted cosines. The others stay behind them: they get what the
         lowest of these got. Mentions that are no close call keep their scores.
@@ -152,7 +152,7 @@ class NameComparer:
             reranker: the weights, and what a close call is.
             mentions: (q,) normalised mentions.
             hits: names that were found.
-            first: the order after the first look; its shares have f columns.
+            first: the order before; its shares have f columns.
 
         Returns:
             The scores, and shares with two more columns, one for each of COMPARED.
@@ -163,8 +163,8 @@ class NameComparer:
         more = np.zeros((len(best), len(COMPARED)))
         groups = [group for group in np.split(order, np.flatnonzero(np.diff(query[order])) + 1) if is_close(first.scores[group], reranker.margin)]
         if groups:
-            looked_at = np.concatenate([group[:DEPTH] for group in groups])
-            more[looked_at] = self.compared(mentions, query[looked_at], concept[looked_at]) * np.array(reranker.weights)
+            again = np.concatenate([group[:DEPTH] for group in groups])
+            more[again] = self.compared(mentions, query[again], concept[again]) * np.array(reranker.weights)
             for group in groups:
                 lowest = group[:DEPTH][np.argmin(more[group[:DEPTH]].sum(axis=1))]
                 more[group[DEPTH:]] = more[lowest]

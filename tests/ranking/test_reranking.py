@@ -1,4 +1,4 @@
-"""A second look at close calls: its scores computed by hand, its file, and a linker with and without it."""
+"""Reranking close calls: its scores computed by hand, its file, and a linker with and without it."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ def close_and_clear(component: Any) -> tuple[str, str]:
     return close[0], clear[0]
 
 
-def test_a_linker_takes_a_second_look(folder: Path) -> None:
+def test_a_linker_reranks_close_calls(folder: Path) -> None:
     off, on = linker(folder), linker(folder, rerank="names")
     close, clear = close_and_clear(off)
     assert answer(on, clear) == answer(off, clear)

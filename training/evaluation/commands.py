@@ -131,7 +131,7 @@ def reranker(
     reranker: Annotated[Path | None, typer.Option(help="File for the reranker. Default: the one of this package.")] = None,
     out: Annotated[Path, typer.Option(help="JSON file for the figures.")] = Path("metrics/reranker.json"),
 ) -> None:
-    """Train the reranker, which takes a second look at close calls, and measure it on each corpus after training on other dictionaries."""
+    """Train the reranker, which compares the candidates of close calls again, and measure it on each corpus after training on other dictionaries."""
     from .catalogue import split_commas
     from .reranker import train_and_write
 

@@ -29,7 +29,7 @@ def example(rows: list[tuple[float, float, float]], right: int) -> Example:
 SECOND_IS_BETTER = [(0.9, 0.2, 0.0), (0.85, 0.8, 0.4)]  # 0.9 + 0.1 = 1.0 and 0.85 + 0.4 + 0.1 = 1.35
 
 
-def test_the_first_after_a_second_look() -> None:
+def test_the_first_candidate_after_reranking() -> None:
     assert first_after(example(SECOND_IS_BETTER, 0), WEIGHTS) == 1
     assert first_after(example([(0.9, 0.5, 0.0), (0.9, 0.5, 0.0)], 0), WEIGHTS) == 0
     beyond = [(0.9, 0.0, 0.0)] * DEPTH + [(0.9, 1.0, 1.0)]
@@ -41,9 +41,9 @@ def test_changes_by_hand() -> None:
     clear = [(0.9, 0.0, 0.0), (0.5, 1.0, 1.0)]
     examples = [example(SECOND_IS_BETTER, 1), example(SECOND_IS_BETTER, 0), example(SECOND_IS_BETTER, -1), example(clear, 0), example([], 0)]
     found = changes(examples, WEIGHTS, 0.08)
-    assert found == Change(looks=3, before=2, won=1, lost=1)
+    assert found == Change(close=3, before=2, won=1, lost=1)
     assert found.after == 2
-    assert changes(examples, WEIGHTS, 2.0) == Change(looks=4, before=2, won=1, lost=2)
+    assert changes(examples, WEIGHTS, 2.0) == Change(close=4, before=2, won=1, lost=2)
 
 
 def test_p_values_by_hand() -> None:
@@ -80,19 +80,19 @@ def test_each_corpus_is_measured_with_weights_of_the_other_dictionaries(search: 
     assert isinstance(made, Reranker)
     assert made.weights[0] > 0.1
     assert made.fit_on == "gold mentions of a, b"
-    assert [figures["corpora"]["a"][key] for key in ("n", "looks", "before", "after", "won", "lost")] == [300, 50.0, 50.0, 100.0, 150, 0]
+    assert [figures["corpora"]["a"][key] for key in ("n", "close", "before", "after", "won", "lost")] == [300, 50.0, 50.0, 100.0, 150, 0]
     assert [figures["corpora"]["c"][key] for key in ("n", "before", "after", "won", "lost")] == [10, 100.0, 0.0, 0, 10]
     assert figures["corpora"]["c"]["p"] == pytest.approx(2 / 2**10)
     every = figures["margins"]["2.0"]
-    assert (every["n"], every["looks"], every["won"], every["lost"]) == (610, 100.0, 300, 10)
+    assert (every["n"], every["close"], every["won"], every["lost"]) == (610, 100.0, 300, 10)
 
 
-def test_second_looks_of_a_search(search: CandidateSearch) -> None:
-    """The search gives the candidates in the order of their scores; the order after a second look is the one that the training counts on."""
+def test_reranking_examples_of_a_search(search: CandidateSearch) -> None:
+    """The search gives the candidates in the order of their scores; the order after reranking is the one that the training counts on."""
     kb = search.bundle.kb
     mentions = ["diabetes", "disorder of the mitral valve", "disease of the heart", "venous thrombosis in the leg", "pneumonias of lungs"]
     gold = [kb.concept_id(0)] * len(mentions)
-    examples = search.second_looks([(text, None) for text in mentions], gold)
+    examples = search.reranking_examples([(text, None) for text in mentions], gold)
     assert len(examples) == len(mentions)
     assert all((np.diff(one.values[:, 0]) <= 0).all() for one in examples)
     assert all((one.values[:, 1] >= one.values[:, 2] - 1e-6).all() for one in examples)  # the nearest name is at least as near as the canonical one
