@@ -24,7 +24,7 @@ class Ended(KeyboardInterrupt):
 
 
 @contextmanager
-def ending_raises() -> Iterator[None]:
+def raise_on_signals() -> Iterator[None]:
     """Raise `Ended` in this block when the process gets one of the signals `ENDING`. Signals that are ignored or have another handler are left alone."""
 
     def end(number: int, frame: FrameType | None) -> NoReturn:
@@ -43,7 +43,7 @@ def ending_raises() -> Iterator[None]:
             signal.signal(number, signal.SIG_DFL)
 
 
-def described(interrupt: KeyboardInterrupt) -> tuple[str, int]:
-    """Return what ended a process, in words, and the exit code for it."""
+def describe_interrupt(interrupt: KeyboardInterrupt) -> tuple[str, int]:
+    """Return the name of the signal that ended a process, "Ctrl-C" for SIGINT, and the exit code for it."""
     number = getattr(interrupt, "number", signal.SIGINT)
     return "Ctrl-C" if number == signal.SIGINT else signal.Signals(number).name, 128 + number

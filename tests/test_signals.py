@@ -12,7 +12,7 @@ import typer
 from typer.testing import CliRunner
 
 from spacy_sapbert.cli.app import command
-from spacy_sapbert.signals import Ended, described, ending_raises
+from spacy_sapbert.signals import Ended, describe_interrupt, raise_on_signals
 from training.cli import guarded
 from training.launcher import PARENT_SAYS
 
@@ -63,7 +63,7 @@ def test_signals_that_are_ignored_or_handled_stay_so() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)  # as nohup does
     signal.signal(signal.SIGTERM, lambda number, frame: seen.append(number))
     try:
-        with ending_raises():
+        with raise_on_signals():
             send(signal.SIGHUP)
             send(signal.SIGTERM)
         assert signal.getsignal(signal.SIGHUP) is signal.SIG_IGN
@@ -74,8 +74,8 @@ def test_signals_that_are_ignored_or_handled_stay_so() -> None:
 
 
 def test_words_and_exit_codes() -> None:
-    assert described(KeyboardInterrupt()) == ("Ctrl-C", 130)
-    assert described(Ended(signal.SIGTERM)) == ("SIGTERM", 143)
+    assert describe_interrupt(KeyboardInterrupt()) == ("Ctrl-C", 130)
+    assert describe_interrupt(Ended(signal.SIGTERM)) == ("SIGTERM", 143)
 
 
 def test_a_training_leaves_it_to_its_parent_to_say_what_ended_it(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import typer
 
 from spacy_sapbert.errors import SapbertError, fail
-from spacy_sapbert.signals import described, ending_raises
+from spacy_sapbert.signals import describe_interrupt, raise_on_signals
 
 from . import commands
 from .data import commands as data
@@ -39,10 +39,10 @@ def guarded(command: Callable[..., Any]) -> Callable[..., Any]:
     @functools.wraps(command)
     def run(*arguments: Any, **options: Any) -> None:
         try:
-            with ending_raises():
+            with raise_on_signals():
                 command(*arguments, **options)
         except KeyboardInterrupt as interrupt:
-            what, code = described(interrupt)
+            what, code = describe_interrupt(interrupt)
             if not parent_says():
                 typer.echo(fail("E058", what=what), err=True)
             raise typer.Exit(code) from None

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from spacy_sapbert.errors import SapbertError, fail
-from spacy_sapbert.signals import Ended, described
+from spacy_sapbert.signals import Ended, describe_interrupt
 
 OURS = "SPACY_SAPBERT_LAUNCHER"  # environment variable that is set in the processes that this launcher starts
 PARENT_SAYS = "SPACY_SAPBERT_PARENT_SAYS"  # environment variable of a training whose parent process says which signal ended both
@@ -72,7 +72,7 @@ def main(processes: str, *arguments: str) -> None:
     try:
         run(parse_args(["--standalone", "--nproc_per_node", processes, "-m", "training", "train", *arguments]))
     except SignalException as ended:  # a signal to this process; it has ended the others
-        what, code = described(Ended(ended.sigval))
+        what, code = describe_interrupt(Ended(ended.sigval))
         if not parent_says():
             print(fail("E058", what=what), file=sys.stderr)
         sys.exit(code)

@@ -26,7 +26,7 @@ from confection import Config
 from pydantic import BaseModel, ConfigDict, Field
 
 from spacy_sapbert.files import write_text
-from spacy_sapbert.signals import ENDING, Ended, described, ending_raises
+from spacy_sapbert.signals import ENDING, Ended, describe_interrupt, raise_on_signals
 
 from .errors import fail
 from .fit import LAUNCHED, fit, is_main_process, join, naming, read_recipe, resolve, wait_for_all
@@ -35,7 +35,7 @@ from .made import Stamp, contents_of, flat, stamp_of
 from .paths import NAMES, phases_of
 from .recipe import REPORT, changed
 
-ENDED = {code: what for what, code in (described(Ended(number)) for number in (signal.SIGINT, *ENDING))}  # exit code -> the signal
+ENDED = {code: what for what, code in (describe_interrupt(Ended(number)) for number in (signal.SIGINT, *ENDING))}  # exit code -> the signal
 END_SECONDS = 30.0  # most time that a training gets to end after Ctrl-C
 
 
@@ -205,7 +205,7 @@ def train_here(recipe: Path) -> int:
 @contextmanager
 def _ending(process: subprocess.Popen[bytes]) -> Iterator[subprocess.Popen[bytes]]:
     """Give the process, and terminate it if the block ends before it, also on a signal."""
-    with ending_raises():
+    with raise_on_signals():
         try:
             yield process
         except KeyboardInterrupt as interrupt:

@@ -11,7 +11,7 @@ import typer
 
 from ..errors import SapbertError, fail, logger
 from ..files import valid_text
-from ..signals import described, ending_raises
+from ..signals import describe_interrupt, raise_on_signals
 
 app = typer.Typer(help="Link mentions of clinical text to UMLS concepts.", no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
 kb_app = typer.Typer(help="Build and inspect knowledge bases.", no_args_is_help=True)
@@ -60,10 +60,10 @@ def command(where: typer.Typer, name: str) -> Callable[[Callable[P, None]], Call
         def run(*args: P.args, **kwargs: P.kwargs) -> None:
             _show_log()
             try:
-                with ending_raises():
+                with raise_on_signals():
                     function(*args, **kwargs)
             except KeyboardInterrupt as interrupt:
-                what, code = described(interrupt)
+                what, code = describe_interrupt(interrupt)
                 typer.secho(str(fail("E058", what=what)), fg=typer.colors.RED, err=True)
                 raise typer.Exit(code) from interrupt
             except SapbertError as error:
