@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from spacy_sapbert.memory import give_back
+from spacy_sapbert.memory import return_free_memory
 
 from .common import ROOT, Missing, Report, Table
 from .memory import PROC, own_mb, tree
@@ -136,7 +136,7 @@ def look(folder: Path) -> tuple[float | None, float | None, int, int, int, int]:
     """Return memory in MB before and after it is given back, and the numbers of descriptors, threads, processes, and temporary files."""
     gc.collect()
     before = own_mb()
-    give_back()
+    return_free_memory()
     files = len(list((PROC / "self" / "fd").iterdir())) - 1  # without the one that reads this folder
     return before, own_mb(), files, threading.active_count(), len(tree()), sum(1 for _ in folder.rglob("*"))
 

@@ -1,4 +1,4 @@
-"""Give memory back to the system that was freed.
+"""Return memory that this process no longer uses to the system.
 
 Many Docs leave gaps in the heap of glibc, which keeps them: without this, the memory of a process doubles in 100,000 notes, although no object is left.
 """
@@ -19,8 +19,12 @@ def _trim() -> Any:
         return None
 
 
-def give_back() -> bool:
-    """Give the free memory of this process back to the system. It takes milliseconds. Return whether this is possible here."""
+def return_free_memory() -> bool:
+    """Return the free memory of this process to the system. It takes milliseconds.
+
+    Returns:
+        Whether this is possible here: only glibc can do it.
+    """
     trim = _trim()
     if trim is None:
         return False

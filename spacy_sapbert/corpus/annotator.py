@@ -19,7 +19,7 @@ from ..errors import SapbertError, fail
 from ..exports.names import FOLDERS
 from ..files import checksum, is_disk_full, write_text
 from ..indexes.base import Threaded, reader_params_of
-from ..memory import give_back
+from ..memory import return_free_memory
 from ..types import Forgetting
 from .isolated import Isolated
 from .notes import Note, NoteReader, Partition
@@ -245,7 +245,7 @@ class Annotator:
             self._write(partition, notes, found, rows, counts)
         except (OSError, SapbertError) as error:
             raise _unwritable(self.out, error) from error
-        give_back()
+        return_free_memory()
         return counts
 
     def annotate(self, notes: list[Note]) -> tuple[list[dict[str, Any]], list[dict[str, str]]]:

@@ -25,7 +25,7 @@ from ..exports import athena
 from ..exports.base import LinkedNote, origin_of
 from ..exports.formats import Exporter
 from ..exports.names import FORMATS
-from ..memory import give_back
+from ..memory import return_free_memory
 from . import schemas
 from .about import about_linker
 from .batching import Batcher
@@ -122,7 +122,7 @@ class Service:
         self._answered += len(tasks)
         if self._answered >= GIVE_BACK_EVERY:
             self._answered = 0
-            give_back()
+            return_free_memory()
         return answers
 
     def export(self, form: str, texts: Sequence[schemas.TextWithId], answers: Sequence[Linked]) -> bytes:
