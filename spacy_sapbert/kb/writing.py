@@ -53,5 +53,10 @@ def has_value(after: str) -> bool:
 
 def in_capitals(text: str, start: int, end: int) -> bool:
     """Return whether the text around start:end is written in capitals. Then capitals tell nothing about the word between."""
-    letters = [letter for letter in text[max(0, start - AROUND) : start] + text[end : end + AROUND] if letter.isalpha()]
+    return is_mostly_capitals(text[max(0, start - AROUND) : start] + text[end : end + AROUND])
+
+
+def is_mostly_capitals(text: str) -> bool:
+    """Return whether a text has letters, and at least a share of CAPITALS_FROM of them are capitals."""
+    letters = [letter for letter in text if letter.isalpha()]
     return bool(letters) and sum(letter.isupper() for letter in letters) >= CAPITALS_FROM * len(letters)

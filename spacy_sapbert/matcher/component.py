@@ -33,7 +33,7 @@ from ..kb import semantic_types
 from ..kb.additions import Additions
 from ..kb.concept import ENGLISH, lower_case, normalise, stem
 from ..kb.knowledge_base import KnowledgeBase, MatchableName
-from ..kb.writing import CAPITALS, MEASURED, POSSESSIVE, fits, has_value
+from ..kb.writing import CAPITALS, MEASURED, POSSESSIVE, fits, has_value, in_capitals, is_mostly_capitals
 from ..registry import check_linker_name
 from . import casing
 from .beside import glued, is_title, means_something_else, names_many_tests
@@ -67,7 +67,6 @@ _IN_BRACKETS = re.compile(r"\s*[(\[,]\s*([^\s()\[\]]{2,12}?)\s*[,;)\]]")  # an a
 _TITLE = re.compile(r"\b(?:Dr|Mr|Mrs|Ms|Prof|St)(?:\.\s*|\s+)$")
 MEDICATIONS = "medications"  # kind of the sections that list drugs
 LISTED = "DISO"  # semantic group of the names that are split where they list several: "fever and chills", not "head and neck"
-_CAPITALS = 0.7  # a line with at least this share of capital letters counts as written in capitals
 
 
 @runtime_checkable
@@ -812,9 +811,7 @@ def _stands_for_name(text: str, start: int, end: int, wanted: str) -> bool:
     if wanted != CAPITALS or not (word.lower() in casing.known_words() or casing.is_plain(word.lower())):
         return True
     line = text[text.rfind("\n", 0, start) + 1 :].partition("\n")[0]
-    around = text[max(0, start - 60) : start] + text[end : end + 60] if len(line) > 200 else line.replace(word, "")
-    letters = [letter for letter in around if letter.isalpha()]
-    return not letters or sum(letter.isupper() for letter in letters) < _CAPITALS * len(letters)
+    return not (in_capitals(text, start, end) if len(line) > 200 else is_mostly_capitals(line.replace(word, "")))
 
 
 def _may_be_misspelt(match: "re.Match[str]", text: str) -> bool:
