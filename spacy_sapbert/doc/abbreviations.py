@@ -6,6 +6,8 @@ import re
 from collections.abc import Iterator
 from itertools import takewhile
 
+from ..kb.concept import lower_in_place
+
 MAX_LETTERS = 8
 MAX_CHARS_BEFORE = 240  # characters before the bracket in which the long form is searched
 MAX_SHARED = 4  # words that several long forms may share at their end
@@ -132,9 +134,7 @@ def _schwartz_hearst(text: str, letters: list[str], english: bool) -> str | None
     From the right, each letter is matched at its last place before the letter that follows it. The first letter must begin a word, and the
     last letter must be in the last word. A long form has at most min(|A| + 5, 2 |A|) words, where |A| is the number of letters.
     """
-    lowered = "".join(
-        c.lower() if len(c.lower()) == 1 else c for c in text
-    )  # "İ" is kept, because its lower case has two characters and would move the offsets
+    lowered = lower_in_place(text)
     at = len(text)
     for place, letter in reversed(list(enumerate(letters))):
         at = lowered.rfind(letter, 0, at)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from .numbers import lower_units, read_number
+
 # unit as notes write it, in lower case -> UCUM code; "" for a unit that UCUM does not have, or that may be more than one ("units")
 UNITS = {
     **dict.fromkeys(("mg", "milligrams", "milligram"), "mg"),
@@ -127,13 +129,13 @@ def dose_of(text: str, start: int, end: int, after: int = 0) -> Dose | None:
         end: offset of its end.
         after: a dose before the drug must not begin before this offset, because it is that of another drug.
     """
-    rest = _lower(text[end : end + _FAR])
+    rest = lower_units(text[end : end + _FAR])
     if (found := _DOSE.match(rest)) is not None:
         return _dose(text, end, found)
     if (plain := _PLAIN.match(rest)) is not None:
         return _dose(text, end, plain)
     first = max(start - _BEFORE, after)
-    before = _DOSE_BEFORE.search(_lower(text[first:start]))
+    before = _DOSE_BEFORE.search(lower_units(text[first:start]))
     return None if before is None else _dose(text, first, before, end)
 
 
@@ -141,11 +143,11 @@ def _dose(text: str, offset: int, found: re.Match[str], drug_end: int | None = N
     """Return the dose that a pattern found at an offset of a note. If it is before the drug, `drug_end` is the end of the drug."""
     begin = offset + found.start("dose")
     at = offset + found.end("dose") if drug_end is None else drug_end
-    rest = _lower(text[at : at + _FAR])
+    rest = lower_units(text[at : at + _FAR])
     amount: tuple[int | float, int | float] | None = None
     unit, code, rate = "", "", False
     if found.re is not _PLAIN:
-        low, high = _number(found["low"]), _number(found["high"] or found["low"])
+        low, high = read_number(found["low"]), read_number(found["high"] or found["low"])
         unit, code, rate = text[offset + found.start("unit") : offset + found.end("unit")], _code(found), found["time"] is not None
         # "50 mg tablet" is the strength of a tablet; how many are taken is said later, or not at all
         if low <= high and _one_unit(found) and not (_IS_STRENGTH.match(rest) and code):
@@ -155,7 +157,7 @@ def _dose(text: str, offset: int, found: re.Match[str], drug_end: int | None = N
     while True:
         # "20 mg, 2 tablets daily": the tablets are what is taken; but those after "daily" may be what is dispensed
         if not taken and (amount is None or every is None) and (take := _TAKE.match(rest, used)) is not None:
-            low, high = _number(take["low"]), _number(take["high"] or take["low"])
+            low, high = read_number(take["low"]), read_number(take["high"] or take["low"])
             taken, amount = True, (low, high) if low <= high <= _MOST else None
             unit, code, rate, used = text[at + take.start("unit") : at + take.end("unit")], "", False, take.end()
         elif (token := _TOKEN.match(rest, used)) is not None:
@@ -199,13 +201,3 @@ def _code(found: re.Match[str]) -> str:
         return ""
     parts = [PARTS[found["part"]]] if found["part"] else []
     return "/".join([base, *parts, *([TIMES[found["time"]]] if found["time"] else [])])
-
-
-def _lower(text: str) -> str:
-    """Return a text in lower case, with as many characters as before."""
-    return "".join(char.lower() if len(char.lower()) == 1 else char for char in text.replace("µ", "u").replace("μ", "u"))
-
-
-def _number(text: str) -> int | float:
-    plain = text.replace(",", "")
-    return float(plain) if "." in plain else int(plain)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from .numbers import lower_units, read_number
+
 SYSTEM = "http://unitsofmeasure.org"
 # unit as notes write it; upper and lower case are the same -> UCUM code
 UNITS = {
@@ -122,7 +124,7 @@ def value_after(text: str, end: int) -> Value | None:
     if found is None:
         return None
     unit = _written(text, end, found)
-    return Value(_number(found["number"]), unit, _code(unit), _sign(found))
+    return Value(read_number(found["number"]), unit, _code(unit), _sign(found))
 
 
 def number_after(text: str, end: int) -> Value | None:
@@ -135,7 +137,7 @@ def number_after(text: str, end: int) -> Value | None:
     found = _PLAIN.match(_after(text, end))
     if found is None or _YEAR.fullmatch(found["number"]):
         return None
-    return Value(_number(found["number"]), "", "", _sign(found))
+    return Value(read_number(found["number"]), "", "", _sign(found))
 
 
 def unit_of(*names: str) -> str | None:
@@ -168,9 +170,9 @@ def score_after(text: str, end: int, code: str, *names: str) -> Value | None:
     if "apgar" in scales and _SECOND.match(rest, found.end("number")):  # one minute and five minutes after birth
         return None
     highest = {HIGHEST[scale] for scale in scales if scale in HIGHEST} or _HIGHEST
-    if found["most"] is not None and not (int(found["most"]) in highest and _number(found["number"]) <= int(found["most"])):
+    if found["most"] is not None and not (int(found["most"]) in highest and read_number(found["number"]) <= int(found["most"])):
         return None
-    return Value(_number(found["number"]), "", code)
+    return Value(read_number(found["number"]), "", code)
 
 
 def pressure_after(text: str, end: int) -> tuple[Value, Value] | None:
@@ -187,8 +189,7 @@ def pressure_after(text: str, end: int) -> tuple[Value, Value] | None:
 
 def _after(text: str, end: int) -> str:
     """Return what follows a mention, in lower case and with as many characters as in the text."""
-    after = text[end : end + _FAR].replace("µ", "u").replace("μ", "u")
-    return "".join(char.lower() if len(char.lower()) == 1 else char for char in after)
+    return lower_units(text[end : end + _FAR])
 
 
 def _written(text: str, end: int, found: re.Match[str]) -> str:
@@ -196,13 +197,8 @@ def _written(text: str, end: int, found: re.Match[str]) -> str:
 
 
 def _code(unit: str) -> str:
-    return _KNOWN["".join(unit.replace("µ", "u").replace("μ", "u").lower().split())]
+    return _KNOWN["".join(lower_units(unit).split())]
 
 
 def _sign(found: re.Match[str]) -> str:
     return _SIGNS.get(found["sign"] or "", found["sign"] or "")
-
-
-def _number(text: str) -> int | float:
-    plain = text.replace(",", "")
-    return float(plain) if "." in plain else int(plain)

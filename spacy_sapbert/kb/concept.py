@@ -121,6 +121,11 @@ def lower_case(text: str, language: str = "") -> str:
     return (text.translate(_DOTLESS) if language in DOTLESS else text).lower()
 
 
+def lower_in_place(text: str) -> str:
+    """Return a text in lower case with as many characters as before, so that offsets stay: "İ" is kept, because its lower case has two characters."""
+    return "".join(char.lower() if len(char.lower()) == 1 else char for char in text)
+
+
 def stem(word: str) -> str:
     """Return a lower-cased English word without its possessive and plural endings.
 

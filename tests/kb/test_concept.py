@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spacy_sapbert.kb.concept import Concept, Name, is_cui, normalise
+from spacy_sapbert.kb.concept import Concept, Name, is_cui, lower_in_place, normalise
 
 
 @pytest.mark.parametrize(
@@ -38,6 +38,18 @@ from spacy_sapbert.kb.concept import Concept, Name, is_cui, normalise
 )
 def test_normalise(text: str, expected: str) -> None:
     assert normalise(text) == expected
+
+
+@pytest.mark.parametrize(("text", "expected"), [("Mg/L ÄRZTE", "mg/l ärzte"), ("İ mG", "İ mg"), ("ΜΕΣ", "μεσ"), ("", "")])
+def test_lower_case_in_place(text: str, expected: str) -> None:
+    """Only İ has a lower case of two characters. Each letter is changed by itself, so the last letter of a Greek word becomes σ, not ς."""
+    assert lower_in_place(text) == expected
+
+
+@settings(deadline=None)
+@given(st.text())
+def test_lower_case_in_place_keeps_offsets(text: str) -> None:
+    assert len(lower_in_place(text)) == len(text)
 
 
 @pytest.mark.parametrize(
