@@ -7,6 +7,7 @@ import json
 import os
 import re
 import string
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,17 @@ def test_each_file_says_how_its_figures_were_made(path: Path) -> None:
         assert set(table) - {"source", "measured"} == {"name", "title", "columns", "rows"}
         assert all(len(row) == len(table["columns"]) for row in table["rows"])
         assert len({row[0] for row in table["rows"]}) == len(table["rows"])
+
+
+def test_commits_that_figures_name_are_in_the_history() -> None:
+    """A commit that was rebased after the measurement has another hash."""
+    asked = subprocess.run(["git", "rev-parse", "--is-shallow-repository"], cwd=ROOT, capture_output=True, text=True)
+    if asked.stdout.strip() != "false":
+        pytest.skip("the history is not here")
+    named = {commit for path in DATA for commit in re.findall(r"\bcommits? ([0-9a-f]{7,40})\b", path.read_text(encoding="utf-8"))}
+    known = subprocess.run(["git", "rev-list", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    assert named
+    assert {commit for commit in named if not any(one.startswith(commit) for one in known)} == set()
 
 
 @pytest.mark.parametrize("page", pages(), ids=name_of)
