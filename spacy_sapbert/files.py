@@ -8,6 +8,7 @@ import hashlib
 import importlib.util
 import json
 import os
+import re
 import secrets
 import shutil
 import stat
@@ -16,6 +17,7 @@ import time
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -32,6 +34,7 @@ _LOCK, _NEW, _OLD = "lock", "new", "old"  # in a temporary folder: a lock held w
 _GRACE_SECONDS = 60.0  # a temporary folder younger than this may not be locked yet
 _EVERY_BYTE: ContextVar[bool] = ContextVar("every_byte", default=False)
 _DISK_FULL = ("no space left", "disk is full", "quota exceeded", " requested and ")  # parts of messages
+_TEMPORARY = re.compile(r"\.(.+)\.[a-z0-9_]{8}\.tmp", re.DOTALL)  # a temporary file of `write_text`, and the name of the file that it becomes
 _TORCH_SAVE = ("pytorchstreamwriter failed writing", " . unexpected pos ", "iostream error")  # of torch.save, which says no more
 
 
@@ -309,11 +312,13 @@ def valid_text(text: object) -> str:
 def write_text(path: Path, text: str) -> None:
     """Write a text file that appears complete or not at all. Temporary files that killed processes left for it are removed.
 
+    They are looked for when this process first writes into the folder, because a folder may hold very many files.
+
     Raises:
         SapbertError: E008, the disk is full.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    for left in path.parent.glob(f".{glob.escape(path.name)}.????????.tmp"):
+    for left in _temporary_files(os.path.abspath(path.parent)).get(path.name, ()):
         with suppress(OSError):
             if not _is_fresh(left):
                 left.unlink()
@@ -327,6 +332,17 @@ def write_text(path: Path, text: str) -> None:
         if is_disk_full(error):
             raise fail("E008", path=path, error=error, env="SPACY_SAPBERT_CACHE") from error
         raise
+
+
+@lru_cache(maxsize=64)
+def _temporary_files(folder: str) -> dict[str, list[Path]]:
+    """Return name of a file -> the temporary files of `write_text` for it, which were in a folder when it was first asked for."""
+    found: dict[str, list[Path]] = {}
+    with suppress(OSError), os.scandir(folder) as entries:  # a folder may be one to write into, but not to read
+        for entry in entries:
+            if match := _TEMPORARY.fullmatch(entry.name):
+                found.setdefault(match[1], []).append(Path(entry.path))
+    return found
 
 
 def is_disk_full(error: BaseException) -> bool:

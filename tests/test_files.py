@@ -363,6 +363,19 @@ def test_a_text_file_that_a_killed_process_left_is_removed_by_the_next(folder: P
     assert (old.exists(), fresh.exists(), other.exists(), target.read_text()) == (False, True, True, "{}")
 
 
+def test_a_folder_of_many_files_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reading it for each file would take a time that grows with the square of their number, as for an export of many notes to brat."""
+    scan, read = os.scandir, []
+    monkeypatch.setattr(os, "scandir", lambda folder: read.append(str(folder)) or scan(folder))
+    left = tmp_path / ".9.txt.abcd1234.tmp"
+    left.touch()
+    os.utime(left, (time.time() - 3600,) * 2)
+    for number in range(10):
+        write_text(tmp_path / f"{number}.txt", "fever")
+    assert read == [str(tmp_path)]
+    assert names(tmp_path) == [f"{number}.txt" for number in range(10)]
+
+
 @pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
 def test_files_get_the_mode_that_the_umask_leaves(tmp_path: Path, umask: int, mode: int) -> None:
     before = os.umask(umask)
