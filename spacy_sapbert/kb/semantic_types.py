@@ -81,11 +81,11 @@ def expand(values: Iterable[str]) -> frozenset[str]:
     by_name = {t.name.lower(): t.tui for t in load().values()}
     found: frozenset[str] = frozenset()
     for value in values:
-        key = current(value.strip().upper()) if value.strip().upper() in RETIRED else value.strip()
-        if key.upper() in load():
-            found |= {key.upper()}
-        elif key.upper() in groups():
-            found |= groups()[key.upper()]
+        key = current(value.strip().upper())
+        if key in load():
+            found |= {key}
+        elif key in groups():
+            found |= groups()[key]
         elif key.lower() in by_name:
             found |= {by_name[key.lower()]}
         else:

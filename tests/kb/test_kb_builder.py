@@ -273,6 +273,13 @@ def test_filters(build: Build, filters: dict, kept: dict) -> None:
     assert kb.manifest["filters"] == described
 
 
+def test_retired_types_are_replaced_before_types_are_filtered(build: Build) -> None:
+    """T110, Steroid, and T109, Organic Chemical, are both T109 now, and count once."""
+    kb = build([term("X:1", "hydrocortisone", types=["T110", "T121", "T109"]), term("X:2", "knee", types=["T023"])], types=["T119"])
+    assert ids(kb) == ["X:1"]
+    assert at(kb, "X:1").types == ["T109", "T121"]
+
+
 def test_filters_refuse_what_is_no_type() -> None:
     with pytest.raises(SapbertError) as error:
         Filters(types=["T999"])
