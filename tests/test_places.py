@@ -129,7 +129,6 @@ def test_the_cache_of_another_user_is_read_but_not_written(shared: Path, monkeyp
     made.with_name(made.name + ".vectors").mkdir()  # a build was killed just after its end
     assert as_stranger(opens) == "whole"
     assert as_stranger(lambda: cached("yours", [], lambda out: out.mkdir())).startswith("[E055]")
-    (cache / "yours-lock").touch()
     cache.chmod(0o777)  # a shared cache, in which another user's process was killed while it held its lock
     name = cached("ours", [], lambda out: (out.mkdir(), (out / "manifest.json").touch()))
     name.with_name(name.name + ".lock").chmod(0o644)

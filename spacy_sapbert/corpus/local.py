@@ -12,7 +12,6 @@ import logging
 import multiprocessing
 import signal
 from collections import Counter, deque
-from collections import Counter as Counted
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from multiprocessing import resource_tracker
@@ -211,7 +210,7 @@ class Crew:
         self.settings, self.out, self.workers = settings, out, workers
         self.loaded: Loaded | None = None
         self.waiting: deque[Partition] = deque()
-        self.tries: Counted[int] = Counter()
+        self.tries: Counter[int] = Counter()
         self.died_early = 0  # number of workers in a row that died while they loaded
         self.crew: dict[Connection, _Worker] = {}
         self.logged: set[str] = set()

@@ -247,7 +247,7 @@ def open_corpus(source: str | Path, size: int = 1000, *, text_field: str = "text
     if keep and kind == "texts":
         raise fail("E002", setting="keep_columns", component="annotate", value=", ".join(keep), why="text files have no columns.")
     cut = _Cutter(kind, size)
-    looked = _Looked(text_field, keep)
+    fields = _Fields(text_field, keep)
     digest, total = hashlib.blake2b(digest_size=16), 0
     for file, name in zip(files, names):
         status = file.stat()
@@ -256,9 +256,9 @@ def open_corpus(source: str | Path, size: int = 1000, *, text_field: str = "text
         if kind == "texts":
             cut.add(str(file), name, 0, 0)
         elif kind == "jsonl":
-            _cut_lines(cut, file, name, looked)
+            _cut_lines(cut, file, name, fields)
         elif kind == "records":
-            _cut_records(cut, file, name, (text_field, id_field, *keep), looked)
+            _cut_records(cut, file, name, (text_field, id_field, *keep), fields)
         else:
             _check_parquet(file, text_field, id_field, keep)
             rows, at = int(_parquet().read_metadata(file).num_rows), 0
@@ -269,7 +269,7 @@ def open_corpus(source: str | Path, size: int = 1000, *, text_field: str = "text
     partitions = cut.finish()
     if not partitions:
         raise fail("E402", path=root, expected="a corpus", why="it holds no note.")
-    looked.check(root)
+    fields.check(root)
     description = {"kind": kind, "files": len(files), "bytes": total, "notes": cut.notes, "names_sizes_times": digest.hexdigest()}
     return Corpus(kind, partitions, description)
 
@@ -333,8 +333,8 @@ class _Cutter:
         return self._partitions
 
 
-class _Looked:
-    """Finds in the first lines of JSON Lines whether there are the fields that are asked for.
+class _Fields:
+    """The fields of the first lines of JSON Lines files, to check that those that are asked for are among them.
 
     Args:
         text_field: field with the text.
@@ -346,8 +346,8 @@ class _Looked:
         self._texts: set[str] = set()  # fields that hold text
         self._all: set[str] = set()
 
-    def look(self, number: int, line: bytes) -> None:
-        """Take note of the fields of a line, which has this number in its file, from 1."""
+    def add(self, number: int, line: bytes) -> None:
+        """Add the fields of a line, which has this number in its file, from 1."""
         if number <= FIRST_LINES and not (self._text_field in self._texts and self._all.issuperset(self._keep)):
             record = _record(line)
             self._all.update(record)
@@ -369,18 +369,18 @@ class _Looked:
         raise fail("E408", path=root, what=what, name=name, option=option, known=", ".join(sorted(map(valid_text, known))))
 
 
-def _cut_lines(cut: _Cutter, file: Path, name: str, looked: _Looked) -> None:
+def _cut_lines(cut: _Cutter, file: Path, name: str, fields: _Fields) -> None:
     """Add the lines of a file to the partitions."""
     at = 0
     with open(file, "rb") as lines:
         for number, line in enumerate(lines, 1):
             if line.strip():
-                looked.look(number, line)
+                fields.add(number, line)
                 cut.add(str(file), name, at, at + len(line), number)
             at += len(line)
 
 
-def _cut_records(cut: _Cutter, file: Path, name: str, columns: Sequence[str | None], looked: _Looked) -> None:
+def _cut_records(cut: _Cutter, file: Path, name: str, columns: Sequence[str | None], fields: _Fields) -> None:
     """Add the records of a table, or of compressed JSON Lines, to the partitions.
 
     Raises:
@@ -390,7 +390,7 @@ def _cut_records(cut: _Cutter, file: Path, name: str, columns: Sequence[str | No
         _check_table(file, columns)
     for number, (_, record) in enumerate(_records(file)):
         if isinstance(record, bytes):
-            looked.look(number + 1, record)
+            fields.add(number + 1, record)
         cut.add(str(file), name, number, number + 1)
 
 
