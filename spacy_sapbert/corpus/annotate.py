@@ -15,11 +15,11 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..errors import SapbertError, fail
-from ..files import is_disk_full, write_text
+from ..errors import fail
+from ..files import write_text
 from .annotator import MANIFEST, STARTED, AnnotationSettings, Annotator, Outcome, check_format, check_kept
 from .notes import Corpus, Partition, open_corpus
-from .parts import COUNTS, FAILED, RECORDS, AnnotationCounts, clear_scratch, finish_parts, part_name, read_counts
+from .parts import COUNTS, FAILED, RECORDS, AnnotationCounts, clear_scratch, finish_parts, part_name, read_counts, unwritable_as_error
 
 SUMMARY, LOCK = "_summary.json", ".lock"  # readers of Parquet folders skip what begins with _ or .
 KIND, VERSION = "annotations", 1
@@ -173,10 +173,8 @@ def _finish(out: Path, corpus: Corpus, kept: dict[int, AnnotationCounts], outcom
         which = ", ".join(part_name(number) for number in sorted(lost)[:SHOWN]) + (" …" if len(lost) > SHOWN else "")
         why = lost[max(lost)]
         raise fail("E409", count=len(lost), total=len(corpus.partitions), which=which, times=TRIES, why=why)
-    try:
+    with unwritable_as_error(out):
         finish_parts(out, sorted(done), form)
-    except OSError as error:
-        raise fail("E019" if is_disk_full(error) else "E009", path=out, error=error.strerror or error) from error
     counts = AnnotationCounts()
     for number in sorted(done):
         counts = counts.plus(done[number])
@@ -232,12 +230,8 @@ def _write(path: Path, content: dict[str, Any]) -> None:
     Raises:
         SapbertError: E009, the file cannot be written; E019, the disk is full.
     """
-    try:
+    with unwritable_as_error(path):
         write_text(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
-    except SapbertError as error:
-        raise fail("E019", path=path, error=error) from error
-    except OSError as error:
-        raise fail("E019" if is_disk_full(error) else "E009", path=path, error=error.strerror) from error
 
 
 @contextmanager
@@ -253,14 +247,13 @@ def _locked(out: Path, stop: Callable[[], None]) -> Iterator[None]:
     """
     from filelock import FileLock, Timeout
 
-    try:
+    lock = FileLock(out / LOCK, timeout=0)
+    with unwritable_as_error(out):
         out.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(out / LOCK, timeout=0)
-        lock.acquire()
-    except Timeout as error:
-        raise fail("E018", path=out, lock=out / LOCK) from error
-    except OSError as error:
-        raise fail("E019" if is_disk_full(error) else "E009", path=out, error=error.strerror) from error
+        try:
+            lock.acquire()
+        except Timeout as error:
+            raise fail("E018", path=out, lock=out / LOCK) from error
     try:
         try:
             yield

@@ -15,9 +15,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ..errors import SapbertError, fail
+from ..errors import fail
 from ..exports.names import FOLDERS
-from ..files import checksum, is_disk_full, write_text
+from ..files import checksum, write_text
 from ..indexes.base import Threaded, reader_params_of
 from ..memory import return_free_memory
 from ..types import Forgetting
@@ -33,6 +33,7 @@ from .parts import (
     SENTENCE,
     AnnotationCounts,
     part_name,
+    unwritable_as_error,
     write_file,
     write_folder,
     write_parquet,
@@ -237,14 +238,12 @@ class Annotator:
         rows = [row for some in found.values() for row in some]
         counts = AnnotationCounts(len(notes), len(rows), sum(row["cui"] not in (None, NIL) for row in rows), len(failed))
         side = self.out / FAILED / f"{part_name(partition.number)}.jsonl"
-        try:
+        with unwritable_as_error(self.out):
             if failed:
                 write_text(side, "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in failed))
             else:
                 side.unlink(missing_ok=True)
             self._write(partition, notes, found, rows, counts)
-        except (OSError, SapbertError) as error:
-            raise _unwritable(self.out, error) from error
         return_free_memory()
         return counts
 
@@ -403,12 +402,6 @@ def check_kept(settings: AnnotationSettings, component: str) -> None:
     for name in kept:
         if name in taken or kept.count(name) > 1:
             raise fail("E002", setting="keep_columns", component=component, value=name, why="there is already a column of this name.")
-
-
-def _unwritable(out: Path, error: Exception) -> SapbertError:
-    if isinstance(error, SapbertError) or is_disk_full(error):
-        return fail("E019", path=out, error=error)
-    return fail("E009", path=out, error=getattr(error, "strerror", None) or error)
 
 
 def _limit_blas(threads: int) -> Any:

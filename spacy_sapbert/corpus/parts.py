@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, TextIO
 
+from ..errors import SapbertError, fail
 from ..exports.names import FOLDERS, FORMATS
-from ..files import write_text, writing_folder
+from ..files import is_disk_full, write_text, writing_folder
 
 FAILED, COUNTS = "_failed", "_counts"  # readers of Parquet folders skip what begins with _ or .
 METADATA = b"spacy_sapbert"  # key of a Parquet file's metadata that holds its counts
@@ -133,6 +135,25 @@ def finish_parts(out: Path, numbers: Iterable[int], form: str) -> None:
     for path in omop.renumber(by_path):
         counts = json.loads(_counts_path(out, by_path[path]).read_text(encoding="utf-8"))
         _write_counts(out, by_path[path], AnnotationCounts(*(counts[name] for name in AnnotationCounts._fields)), path.stat().st_size)
+
+
+@contextmanager
+def unwritable_as_error(path: Path) -> Iterator[None]:
+    """Turn the errors of files that cannot be written into errors with a code. Other errors with a code are left as they are.
+
+    Args:
+        path: what is written, for the message.
+
+    Raises:
+        SapbertError: E009, it cannot be written; E019, the disk is full.
+    """
+    try:
+        yield
+    except (OSError, SapbertError) as error:
+        if isinstance(error, SapbertError) and error.code != "E008":
+            raise
+        code = "E019" if isinstance(error, SapbertError) or is_disk_full(error) else "E009"
+        raise fail(code, path=path, error=getattr(error, "strerror", None) or error) from error
 
 
 def clear_scratch(out: Path) -> None:

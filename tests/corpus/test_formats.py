@@ -20,8 +20,8 @@ from spacy_sapbert.cli import app, outputs
 from spacy_sapbert.cli.annotate import PartFormat
 from spacy_sapbert.corpus.annotate import annotate
 from spacy_sapbert.corpus.annotator import AnnotationSettings
-from spacy_sapbert.corpus.parts import COUNTS, ENDINGS, FAILED, read_counts
-from spacy_sapbert.errors import MissingFile, SapbertError
+from spacy_sapbert.corpus.parts import COUNTS, ENDINGS, FAILED, read_counts, unwritable_as_error
+from spacy_sapbert.errors import MissingFile, SapbertError, fail
 from spacy_sapbert.exports import athena
 from spacy_sapbert.exports.names import FORMATS
 from spacy_sapbert.service.app import AnswerFormat
@@ -163,6 +163,23 @@ def test_a_run_is_resumed_and_what_is_damaged_is_made_again(
     assert content(out) == before
     with pytest.raises(SapbertError, match=r"E017.*format: was .*, is \"parquet\""):
         annotate(corpus, out, replace(settings, format="parquet"), partition_size=2, progress=False)
+
+
+@pytest.mark.parametrize(
+    ("error", "said"),
+    [
+        (PermissionError(13, "Permission denied"), "[E009] 'out' can't be written (Permission denied)."),
+        (OSError("no number"), "[E009] 'out' can't be written (no number)."),
+        (OSError(28, "No space left on device"), "[E019] No room left to write 'out' (No space left on device)."),
+        (fail("E008", path="x", error="full", env="X"), "[E019] No room left to write 'out' ([E008] "),
+        (fail("E401", MissingFile, path="CONCEPT.csv"), "[E401] "),  # it is also an OSError
+        (fail("E018", path="out", lock="lock"), "[E018] "),
+    ],
+)
+def test_what_cannot_be_written_has_a_code(error: Exception, said: str) -> None:
+    with pytest.raises(SapbertError) as info, unwritable_as_error(Path("out")):
+        raise error
+    assert str(info.value).startswith(said)
 
 
 def test_omop_with_athenas_files(corpus: Path, settings: AnnotationSettings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
