@@ -309,6 +309,11 @@ def valid_text(text: object) -> str:
     return str(text).encode("utf-8", "backslashreplace").decode("utf-8")
 
 
+def unusable(error: OSError) -> SapbertError:
+    """Return E053, the error with a code for an error of the operating system."""
+    return fail("E053", path=valid_text(error.filename or "?"), error=error.strerror or type(error).__name__)
+
+
 def write_text(path: Path, text: str) -> None:
     """Write a text file that appears complete or not at all. Temporary files that killed processes left for it are removed.
 

@@ -18,7 +18,7 @@ from filelock import FileLock, Timeout
 from ..about import __version__
 from ..bundle import SENSES, VERSION
 from ..calibration import read_calibration
-from ..errors import fail
+from ..errors import SapbertError, fail
 from ..files import checksum, is_disk_full, package_file, valid_text, writing_folder
 from ..kb.knowledge_base import VERSION as KB_VERSION
 from ..registry import check_linker_name, registry
@@ -79,50 +79,51 @@ def cached(name: str, parts: list[str], build: Callable[[Path], Any]) -> Path:
         build: function that writes the folder.
 
     Raises:
-        SapbertError: E007, another build has held the lock for an hour; E055, the cache cannot be used.
+        SapbertError: E007, another build has held the lock for an hour; E008, the disk is full; E055, the cache cannot be used.
     """
     folder = cache_folder() / "-".join([name, f"v{VERSION}", __version__, *parts])
     try:
         is_there = (folder / "manifest.json").is_file()
     except PermissionError as error:
-        raise fail("E055", path=valid_text(folder.parent), error=error.strerror or error, env=CACHE_VARIABLE) from error
+        raise _unusable(folder.parent, error) from error
     if is_there:
         if folder.with_name(folder.name + ".vectors").is_dir():
             from .vectors import clear_finished  # imported here, because it takes time
 
             clear_finished(folder)
         return folder
-    lock = folder.with_name(folder.name + ".lock")
     check_cache(folder.parent)
-    try:
-        with _locked(lock):
-            if not (folder / "manifest.json").is_file():
-                build(folder)
-    except Timeout as error:
-        raise fail("E007", path=folder, seconds=LOCK_SECONDS, lock=lock) from error
+    with _locked(folder):
+        if not (folder / "manifest.json").is_file():
+            build(folder)
     return folder
 
 
 @contextmanager
-def _locked(lock: Path) -> Iterator[None]:
-    """Hold a lock.
+def _locked(folder: Path) -> Iterator[None]:
+    """Hold the lock of a folder of the cache.
 
     Raises:
-        SapbertError: E008, the disk is full; E055, its file cannot be opened; another user may have made it.
-        Timeout: another process has held it for an hour.
+        SapbertError: E007, another process has held it for an hour; E008, the disk is full; E055, its file cannot be opened, because another user may
+            have made it.
     """
+    lock = folder.with_name(folder.name + ".lock")
     held = FileLock(lock, timeout=LOCK_SECONDS)
     try:
         held.acquire()
-    except Timeout:
-        raise
+    except Timeout as error:
+        raise fail("E007", path=folder, seconds=LOCK_SECONDS, lock=lock) from error
     except OSError as error:
-        code = "E008" if is_disk_full(error) else "E055"
-        raise fail(code, path=valid_text(lock), error=error.strerror or error, env=CACHE_VARIABLE) from error
+        raise _unusable(lock, error) from error
     try:
         yield
     finally:
         held.release()
+
+
+def _unusable(path: Path, error: OSError) -> SapbertError:
+    """Return the error for a file or folder of the cache that cannot be used: E008 if the disk is full, otherwise E055."""
+    return fail("E008" if is_disk_full(error) else "E055", path=valid_text(path), error=error.strerror or error, env=CACHE_VARIABLE)
 
 
 def check_cache(folder: Path) -> None:
@@ -136,9 +137,7 @@ def check_cache(folder: Path) -> None:
         with tempfile.NamedTemporaryFile(dir=folder, prefix=".", suffix=".tmp") as file:
             file.write(b"x")
     except OSError as error:
-        if is_disk_full(error):
-            raise fail("E008", path=folder, error=error, env=CACHE_VARIABLE) from error
-        raise fail("E055", path=valid_text(folder), error=error.strerror or error, env=CACHE_VARIABLE) from error
+        raise _unusable(folder, error) from error
 
 
 def fingerprint_of(value: Any) -> str:
@@ -165,17 +164,21 @@ def open_linker() -> Path:
 
 
 def with_senses(folder: Path) -> Path:
-    """Copy this package's sense model into a linker folder that does not have it. Return the folder."""
+    """Copy this package's sense model into a linker folder that does not have it. Return the folder.
+
+    Raises:
+        SapbertError: E007, another process has held the folder's lock for an hour; E008, the disk is full; E055, the cache cannot be used.
+    """
     from ..context.sense_model import ABOUT  # imported here, because numpy and safetensors are not needed to name a linker
 
     ours, theirs = DATA / SENSES, folder / SENSES
     if not (theirs / ABOUT).is_file() or checksum(theirs / ABOUT) != checksum(ours / ABOUT):
-        with _locked(folder.with_name(folder.name + ".lock")):
+        with _locked(folder):
             try:
                 with writing_folder(theirs) as new:
                     shutil.copytree(ours, new, dirs_exist_ok=True)
             except PermissionError as error:
-                raise fail("E055", path=valid_text(folder), error=error.strerror or error, env=CACHE_VARIABLE) from error
+                raise _unusable(folder, error) from error
     return folder
 
 

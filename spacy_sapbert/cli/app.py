@@ -10,7 +10,7 @@ from typing import Any, ParamSpec
 import typer
 
 from ..errors import SapbertError, fail, logger
-from ..files import valid_text
+from ..files import unusable, valid_text
 from ..signals import describe_interrupt, raise_on_signals
 
 app = typer.Typer(help="Link mentions of clinical text to UMLS concepts.", no_args_is_help=True, pretty_exceptions_enable=False, add_completion=False)
@@ -72,8 +72,7 @@ def command(where: typer.Typer, name: str) -> Callable[[Callable[P, None]], Call
             except BrokenPipeError:  # the program that reads the output has ended
                 raise
             except OSError as error:
-                refused = fail("E053", path=valid_text(error.filename or "?"), error=error.strerror or type(error).__name__)
-                typer.secho(str(refused), fg=typer.colors.RED, err=True)
+                typer.secho(str(unusable(error)), fg=typer.colors.RED, err=True)
                 raise typer.Exit(1) from error
 
         return where.command(name)(run)

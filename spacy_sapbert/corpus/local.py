@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import SapbertError, fail, logger, warn
-from ..files import changed_files, valid_text
+from ..files import changed_files, unusable, valid_text
 from .annotator import AnnotationSettings, Annotator, Outcome
 from .isolated import describe
 from .notes import Partition
@@ -147,7 +147,7 @@ def _coded(error: Exception) -> SapbertError:
     if isinstance(error, SapbertError):
         return error
     if isinstance(error, OSError):
-        return fail("E053", path=valid_text(error.filename or "?"), error=error.strerror or type(error).__name__)
+        return unusable(error)
     return fail("E059", error=valid_text(f"{type(error).__name__}: {error}"))
 
 

@@ -172,6 +172,9 @@ def test_a_build_that_holds_the_lock_too_long(cache: Path, monkeypatch: pytest.M
     with FileLock(held), pytest.raises(SapbertError, match=r"E007") as info:
         default_linkers.cached("y", [], lambda out: None)
     assert str(held) in str(info.value)
+    made = held.with_suffix("")  # a finished linker, into which the sense model is copied
+    with FileLock(held), pytest.raises(SapbertError, match=r"E007"):
+        default_linkers.with_senses(made)
 
 
 # -- building -------------------------------------------------------------------------------------------------------------
