@@ -159,10 +159,7 @@ def name_vectors(
     finally:
         nothing = not (folder / DONE).is_file() or not (folder / DONE).stat().st_size
         if ended or nothing or not encoder:
-            gone = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
-            os.replace(folder, gone)  # while the lock is held, so that a build that waits for it does not lose what it writes
-            lock.release()
-            shutil.rmtree(gone, ignore_errors=True)
+            _remove(folder, lock)
         lock.release()
 
 
@@ -176,9 +173,7 @@ def clear_finished(out: Path) -> None:
     folder = folder_of(out)
     if folder.is_dir():
         with suppress(SapbertError, OSError):  # a build holds them, or they belong to another user
-            lock = _hold(folder, out)
-            shutil.rmtree(folder, ignore_errors=True)
-            lock.release()
+            _remove(folder, _hold(folder, out))
 
 
 def bytes_begun(out: Path) -> int:
@@ -217,6 +212,16 @@ def _hold(folder: Path, out: Path) -> FileLock:
         if (folder / LOCK).exists():
             return lock
         lock.release()
+
+
+def _remove(folder: Path, lock: FileLock) -> None:
+    """Remove the folder of the vectors, and release its lock."""
+    gone = folder.with_name(f".{folder.name}.{os.getpid()}.tmp")
+    try:
+        os.replace(folder, gone)  # while the lock is held, so that a build that waits for it does not lose what it writes
+    finally:
+        lock.release()
+    shutil.rmtree(gone, ignore_errors=True)
 
 
 def _fill(kb: KnowledgeBase, file: _File, encode: Encode, known: Known | None, progress: bool) -> None:

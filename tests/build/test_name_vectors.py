@@ -91,6 +91,15 @@ def test_all_names_in_their_order_and_nothing_is_left(tiny_kb: KnowledgeBase, tm
     assert list(tmp_path.iterdir()) == []
 
 
+def test_vectors_that_a_killed_process_was_removing_are_removed(tiny_kb: KnowledgeBase, tmp_path: Path) -> None:
+    left, other = tmp_path / ".linker.vectors.4711.tmp", tmp_path / ".linker.vectors.new.4711.tmp"
+    for folder in (left, other):
+        folder.mkdir()
+        (folder / "vectors.npy").write_bytes(b"x")
+    run(tiny_kb, tmp_path / "linker", Recorder())
+    assert list(tmp_path.iterdir()) == [other]
+
+
 def test_a_second_run_encodes_what_the_first_did_not(tiny_kb: KnowledgeBase, tmp_path: Path) -> None:
     folder = stopped(tiny_kb, tmp_path / "linker", 2)
     assert [json.loads(line)["shard"] for line in (folder / "done.jsonl").read_text().splitlines()] == [0, 1]
