@@ -17,7 +17,6 @@ import spacy
 from spacy.tokens import Doc
 
 from spacy_sapbert import bundle
-from spacy_sapbert.about import __version__
 from spacy_sapbert.build import default_linkers
 from spacy_sapbert.calibration import Calibration, Observed
 from spacy_sapbert.errors import SapbertError
@@ -32,7 +31,7 @@ from ..corpora.mention import missing_ids, resolve_gold
 from ..errors import fail
 from ..loop.encoders import use_gpu
 from .benchmarks import MISSING_NAMED, BenchmarkReader
-from .evaluate import versions
+from .evaluate import header
 from .metrics import neighbour_recall
 from .parts import check_fit_and_test, gold_docs, read_part, without
 from .results import write_absent
@@ -251,9 +250,8 @@ def calibrate_linker(
         **measure_calibration(made, observed, linker, to_test),
         "counts": {name: counted(corpus, docs[name], linker.kb) for name, corpus in corpora.items()},
     }
-    about = {"kind": "calibration", "format": FORMAT, "made_by": __version__, "versions": versions(), "protocol": PROTOCOL}
     content: dict[str, Any] = {
-        **about,
+        **header("calibration", FORMAT, PROTOCOL),
         "index": index_recall(linker, to_test),
         "data": words,
         "left_out_of_test": sharing_report(shared),

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from tqdm import tqdm
 
-from spacy_sapbert.about import __version__
 from spacy_sapbert.corpus.pipeline import make_pipeline
 from spacy_sapbert.doc.spans import get_spans, spans_to_link
 from spacy_sapbert.files import checksum, write_text
@@ -26,7 +25,7 @@ from ..corpora import Corpus, read_corpus
 from ..corpora.mention import GoldMention, Ids, missing_ids, resolve_gold
 from ..errors import fail
 from ..loop.encoders import use_gpu
-from .evaluate import versions
+from .evaluate import header
 from .gold_notes import ALL, GOLD, Status, judge, read_gold_notes
 from .metrics import (
     MISSING,
@@ -357,16 +356,7 @@ def evaluate_pipelines(
         }
     read = {one.file: GOLD if one.layout == GOLD_NOTES else data / one.file for one in (BENCHMARKS[name] for name in benchmarks)}
     files = {file: checksum(path)[:16] for file, path in read.items() if path.is_file()}
-    about = {
-        "kind": "end-to-end",
-        "format": FORMAT,
-        "made_by": __version__,
-        "versions": versions(),
-        "protocol": PROTOCOL,
-        "settings": config,
-        "files": files,
-    }
-    return {**about, "systems": content}
+    return {**header("end-to-end", FORMAT, PROTOCOL), "settings": config, "files": files, "systems": content}
 
 
 def parse_systems(given: Sequence[str]) -> dict[str, str]:

@@ -277,6 +277,17 @@ def versions() -> dict[str, str]:
     return {**found, **checkout(), "CPU cores": str(len(os.sched_getaffinity(0)))}
 
 
+def header(kind: str, form: int, protocol: str) -> dict[str, Any]:
+    """Return how a file of figures begins: what it is, what made it, and how it was measured.
+
+    Args:
+        kind: The kind of figures, such as "calibration".
+        form: Number of the file's format.
+        protocol: How they were measured, in words.
+    """
+    return {"kind": kind, "format": form, "made_by": __version__, "versions": versions(), "protocol": protocol}
+
+
 def checkout() -> dict[str, str]:
     """Return the commit of this checkout, marked if files differ from it; empty if it is not a git checkout."""
     command = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty", "--exclude=*"]

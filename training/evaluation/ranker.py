@@ -15,7 +15,6 @@ import numpy as np
 import spacy
 
 from spacy_sapbert import bundle
-from spacy_sapbert.about import __version__
 from spacy_sapbert.candidates import DECIMALS
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.files import write_text
@@ -25,7 +24,7 @@ from spacy_sapbert.ranking.ranker import FEATURES, Ranker
 from ..corpora import GOLD
 from ..loop.encoders import use_gpu
 from .benchmarks import BenchmarkReader
-from .evaluate import versions
+from .evaluate import header
 from .parts import check_fit_and_test, known_gold, read_apart
 
 FORMAT = 1
@@ -99,11 +98,7 @@ def train_ranker(
         }
     weights = fit_weights([sets[name] for name in fit])
     found = {
-        "kind": "ranker",
-        "format": FORMAT,
-        "made_by": __version__,
-        "versions": versions(),
-        "protocol": PROTOCOL,
+        **header("ranker", FORMAT, PROTOCOL),
         "fit_on": words,
         "corpora": rows,
         "weights": dict(zip(FEATURES, weights)),

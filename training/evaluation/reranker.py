@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import numpy as np
 import spacy
 
-from spacy_sapbert.about import __version__
 from spacy_sapbert.bundle import LinkerBundle
 from spacy_sapbert.candidates import DECIMALS
 from spacy_sapbert.encoders.transformer import NameEncoder
@@ -30,7 +29,7 @@ from spacy_sapbert.settings import Settings
 
 from ..corpora import GOLD
 from .benchmarks import BenchmarkReader
-from .evaluate import versions
+from .evaluate import header
 from .parts import check_fit_and_test, known_gold, read_apart
 
 FORMAT = 1
@@ -200,11 +199,7 @@ def fitted(parts: Mapping[str, Part], fit: Sequence[str]) -> tuple[Reranker, dic
         total = Change(*(sum(values) for values in zip(*each)))
         margins[str(margin)] = _row([example for part in parts.values() for example in part.examples], total)
     found = {
-        "kind": "reranker",
-        "format": FORMAT,
-        "made_by": __version__,
-        "versions": versions(),
-        "protocol": PROTOCOL,
+        **header("reranker", FORMAT, PROTOCOL),
         "fit_on": words,
         "corpora": rows,
         "margins": margins,
