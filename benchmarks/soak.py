@@ -1,4 +1,4 @@
-"""Run for a long time: link mixed Docs, then load and unload the linker many times, and look at intervals at what a process may leak."""
+"""Run for a long time: link mixed Docs, then load and unload the linker many times, and measure at intervals what a process may leak."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from .memory import PROC, own_mb, tree
 
 DOCS = 20_000
 LOADS = 200
-LOOKS = 20  # rows of each table
+ROWS = 20  # rows of each table
 LINKER = "hpo"
 SEED = 20
 TEXTS = 5_000  # different texts, from which the Docs are drawn: each new word stays in spaCy's vocabulary and in caches, which must first be full
@@ -74,11 +74,11 @@ def run(data: Path, report: Report) -> None:
         linker: Any = nlp.get_pipe("sapbert_linker")
         docs = Table("soak", "Many Docs in one process", protocol, COLUMNS)
         begun, mentions = time.perf_counter(), 0
-        every = max(1, DOCS // LOOKS)
+        every = max(1, DOCS // ROWS)
         for number, doc in enumerate(nlp.pipe((chance.choice(texts) for _ in range(DOCS)), batch_size=BATCH), start=1):
             mentions += sum(1 for row in rows(doc, linker.kb) if json.dumps(row))
             if number % every == 0:
-                docs.add(number, *look(Path(folder)), len(nlp.vocab.strings), time.perf_counter() - begun)
+                docs.add(number, *measure(Path(folder)), len(nlp.vocab.strings), time.perf_counter() - begun)
         docs.notes.append(f"{DOCS:,} Docs with {mentions:,} mentions.")
         report.add("soak", docs)
         del nlp, linker, doc
@@ -90,8 +90,8 @@ def run(data: Path, report: Report) -> None:
             strings = len(nlp.vocab.strings)
             del nlp
             gc.collect()
-            if number % max(1, LOADS // LOOKS) == 0:
-                loads.add(number, *look(Path(folder)), strings, time.perf_counter() - begun)
+            if number % max(1, LOADS // ROWS) == 0:
+                loads.add(number, *measure(Path(folder)), strings, time.perf_counter() - begun)
         report.add("soak", loads)
     if found := [*grown(docs), *grown(loads)]:
         raise Missing(f"Something grew: {'; '.join(found)}.")
@@ -132,7 +132,7 @@ def _misspelt(chance: random.Random, word: str) -> str:
     return word[:place] + chance.choice("abcdefghijklmnopqrstuvwxyz") + word[place + chance.randrange(2) :]
 
 
-def look(folder: Path) -> tuple[float | None, float | None, int, int, int, int]:
+def measure(folder: Path) -> tuple[float | None, float | None, int, int, int, int]:
     """Return memory in MB before and after it is given back, and the numbers of descriptors, threads, processes, and temporary files."""
     gc.collect()
     before = own_mb()

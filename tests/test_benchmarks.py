@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from benchmarks import common, engines, filters, linking, memory, systems, vectors, worker, workers
+from benchmarks import common, engines, filters, linking, memory, soak, systems, vectors, worker, workers
 
 ROWS = {"A": 1, "B": 2, "C": 3, "old A": 1}
 
@@ -201,3 +201,25 @@ def test_runs_with_other_bytes_are_no_result(tmp_path, monkeypatch):
     monkeypatch.setattr(workers, "measure", lambda job, source, out, engine, count, address: {"rate": 1.0, "bytes": f"{engine}"})
     with pytest.raises(RuntimeError, match="other bytes"):
         workers.workers(["A fever."], tmp_path / "workers")
+
+
+def test_what_grew_from_the_middle_of_a_long_run_to_its_end():
+    def grown(*given_back_and_descriptors):
+        table = common.Table("soak", "", "", soak.COLUMNS)
+        for after, (megabytes, descriptors) in enumerate(given_back_and_descriptors, 1):
+            table.add(after, 2 * megabytes, megabytes, descriptors, 2, 1, 1, 1000 * after, float(after))
+        return soak.grown(table)
+
+    full = [(50.0, 9), (100.0, 20), (300.0, 90)]
+    assert grown(*full, (106.0, 21)) == ["soak: descriptors 20 -> 21", "soak: memory 100 -> 106 MB"]
+    assert grown(*full, (105.0, 20)) == []  # five per cent more memory, more strings and less of what grew in between
+    assert grown(*full) == []  # too few rows to say
+
+
+def test_the_texts_of_a_long_run_are_the_same_each_time():
+    notes = soak.notes()
+    texts = soak.mixed(notes, 200)
+    assert texts == soak.mixed(notes, 200)
+    assert len(texts) == 200
+    assert set(soak.STRANGE) & set(texts)
+    assert set(notes) & set(texts)
