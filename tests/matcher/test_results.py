@@ -133,7 +133,7 @@ def test_words_of_a_product_name_belong_to_the_drug() -> None:
 )
 def test_what_stands_beside_a_drug_in_a_list_is_a_mention_of_its_own(text: str) -> None:
     names = {"Advil": DRUG, "cold": DISEASE, "cough": DISEASE, "XR": "T060"}
-    assert len(matched(text, names).ents) == (3 if "ADVIL" in text else 2) - ("ADVIL" in text)
+    assert len(matched(text, names).ents) == 2
 
 
 def test_only_a_drug_has_words_of_a_product_name() -> None:
