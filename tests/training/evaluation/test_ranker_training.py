@@ -56,7 +56,7 @@ def test_bad_input(tmp_path: Path) -> None:
 def test_on_real_corpora(data_folder: Path, tmp_path: Path) -> None:
     """With the linker `open`, the ranker is better on every corpus, and the file and the figures agree."""
     shown = train_and_write(
-        "open", ["ncbi-train", "labeledin"], ["ncbi-dev"], data_folder, tmp_path / "metrics.json", ranker=tmp_path / "ranker.json"
+        "open", ["ncbi-train", "bc5cdr-train", "labeledin"], ["ncbi-dev"], data_folder, tmp_path / "metrics.json", ranker=tmp_path / "ranker.json"
     )
     found = json.loads((tmp_path / "metrics.json").read_text())
     assert read_ranker(tmp_path / "ranker.json").weights == pytest.approx(tuple(found["weights"].values()))
