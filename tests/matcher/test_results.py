@@ -6,7 +6,7 @@ import pytest
 import spacy
 from spacy.tokens import Doc
 
-from spacy_sapbert.doc.spans import get_mention
+from spacy_sapbert.doc.spans import CORRECTED, get_mention
 from spacy_sapbert.kb.knowledge_base import MatchableName
 from spacy_sapbert.matcher.beside import names_many_tests
 from spacy_sapbert.matcher.casing import is_plain, is_unit
@@ -181,9 +181,9 @@ def test_forms_of_plain_words(word: str, expected: bool) -> None:
     assert is_plain(word) is expected
 
 
-def test_a_part_of_the_body_in_a_coordination_is_a_site() -> None:
+def test_a_substance_in_a_coordination_stands_for_the_finding() -> None:
     doc = matched("No blood in urine or stool.", {"blood in urine": DISEASE, "blood in stool": DISEASE, "stool": "T031"})
-    assert [ent.text for ent in doc.ents] == ["blood in urine"]
+    assert [(ent.text, ent.label_, ent._.get(CORRECTED)) for ent in doc.ents] == [("blood in urine", "DISO", None), ("stool", "DISO", "blood in stool")]
     assert sorted((span.text, span.id_) for span in doc.spans["sapbert"]) == [
         ("blood in urine", ""),
         ("blood in urine or stool", "blood in stool"),
