@@ -21,8 +21,8 @@ from .stored import StoredVectors, best, damaged, exact_search
 PROJECTION = "projection.npy"
 PCA_SAMPLE = 50_000  # vectors that the projection is fit on
 EXACT_PER_FETCHED = 350  # exact search compares this many rows in the time that an engine needs for one more candidate
-OVERFETCH, SMALL_BUDGET = 0.25  # below it, half as many candidates are compared in full precision; half a percent of the neighbours is lost (measured)
-EXTRA = 1.5, 10  # with a filter, an engine is asked for 1.5 times as many rows as needed, and 10 more
+OVERFETCH, EXTRA = 1.5, 10  # with a filter, an engine is asked for 1.5 times as many rows as needed, and 10 more
+SMALL_BUDGET = 0.25  # below it, half as many candidates are compared in full precision; half a percent of the neighbours is lost (measured)
 BLOCK = 10_000  # vectors that an engine gets at once
 
 
