@@ -615,6 +615,8 @@ def test_tests_that_touch_their_values(text: str, expected: List[Tuple[str, str]
         ("non-scarring", "scarring", True),
         ("x-scarring", "scarring", False),
         ("T2-weighted", "T2", True),
+        ("L5 versus S1 radiculopathy", "S1", True),
+        ("S1 and S2 are normal", "S1", False),
         ("cold", "cold", False),
         ("unresponsive to therapy", "unresponsive", True),
         ("found unresponsive", "unresponsive", False),

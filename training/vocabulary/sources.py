@@ -25,7 +25,7 @@ from spacy_sapbert.kb.concept import Concept, Name, is_cui, normalise
 from spacy_sapbert.readers.names import RANKS
 from spacy_sapbert.readers.text import lines, open_binary
 
-from . import mesh, uberon
+from . import mesh, mondo, uberon
 from .senses import read_senses
 
 HERE = Path(__file__).parent
@@ -128,10 +128,16 @@ def open_sources(assets: Path) -> list[Source]:
             concepts = READERS[origin.kind](paths)
             found.append(Source(paths[0].name, concepts, origin.kind))
         else:
-            found += [
-                uberon.without_animals(read_source(path), path) if origin.vocabulary == uberon.VOCABULARY else read_source(path) for path in paths
-            ]
+            found += [_of_humans(origin, path) for path in paths]
     return without_partial(mesh.with_known_names(found))
+
+
+def _of_humans(origin: Origin, path: Path) -> Source:
+    """Read a file of an origin, without the terms for animals."""
+    source = read_source(path)
+    if origin.vocabulary == uberon.VOCABULARY:
+        return uberon.without_animals(source, path)
+    return mondo.without_animals(source, path) if path.name.startswith(mondo.FILE) else source
 
 
 def without_partial(sources: list[Source], name: str = "medquad") -> list[Source]:

@@ -1,11 +1,13 @@
-"""Short names after several people, and UBERON without animals."""
+"""Short names after several people, and UBERON and MONDO without animals."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 from spacy_sapbert.build.linker import read_source
 from spacy_sapbert.kb.concept import Name
+from training.vocabulary import mondo
 from training.vocabulary.eponyms import short_names
 from training.vocabulary.uberon import human_terms, without_animals
 
@@ -67,3 +69,15 @@ def test_terms_of_animals_are_left_out(tmp_path: Path) -> None:
     assert human_terms(path) == {"UBERON:0000001", "UBERON:0000003"}
     kept = without_animals(read_source(path), path)
     assert [concept.names[0].text for concept in kept.concepts] == ["left eye", "mitral valve cusp"]
+
+
+def test_diseases_of_animals_are_left_out(tmp_path: Path) -> None:
+    terms = {
+        "MONDO:0005583": {"label": "non-human animal disease"},
+        "MONDO:1": {"label": "polydactyly, llama", "ancestors": {"MONDO:0005583": 2, "MONDO:2": 1}},
+        "MONDO:2": {"label": "polydactyly", "ancestors": {"MONDO:0000001": 1}},
+    }
+    path = tmp_path / f"{mondo.FILE}-v2026-01-01.json"
+    path.write_text(json.dumps(terms), encoding="utf-8")
+    assert mondo.animal_terms(path) == {"MONDO:0005583", "MONDO:1"}
+    assert [concept.concept_id for concept in mondo.without_animals(read_source(path), path).concepts] == ["MONDO:2"]
