@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_left
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -10,6 +11,8 @@ from .beside import means_something_else
 from .casing import is_plain
 
 _SIGNS = " \t\n,;:.–—"
+# the end of a section or list item that a recogniser took with the next one, and the number of an item: "Respiratory\n- Auscultation", "5)venous stasis"
+_OTHER_ITEM = re.compile(r".*(?:\.,|\n\s*(?:[-*•]|\d{1,2}[.)])|\n\s*\n)\s*|\(?\d{1,2}[.)]\s*(?=[^\W\d])", re.DOTALL)
 MODIFIERS = frozenset(["ANAT", "PHEN", "CONC"])  # groups of names that often only describe what follows: "thyroid function", "metabolic profile"
 WHOLE = frozenset(["DISO", "PROC"])  # labels of entities that such a name may be a part of: findings, tests and procedures
 SHORT = 2  # letters; an entity of at most so many letters is dropped, unless a name was found in its place
@@ -162,7 +165,10 @@ def _without_modifiers(names: Sequence[Match], entities: Sequence[Match]) -> lis
 
 
 def _bare(entity: Match, text: str) -> Match:
-    """Return an entity without the signs at its ends, which a recogniser takes with it: ", neck"."""
-    word = text[entity.start : entity.end]
-    start, end = entity.start + len(word) - len(word.lstrip(_SIGNS)), entity.end - (len(word) - len(word.rstrip(_SIGNS)))
+    """Return an entity without what a recogniser takes with it: signs at its ends (", neck"), and another item ("5)venous stasis")."""
+    word = text[entity.start : entity.end].rstrip(_SIGNS)
+    end = entity.start + len(word)
+    if (other := _OTHER_ITEM.match(word)) is not None:
+        word = word[other.end() :]
+    start = end - len(word.lstrip(_SIGNS))
     return entity if (start, end) == (entity.start, entity.end) or start >= end else Match(start, end, entity.label)

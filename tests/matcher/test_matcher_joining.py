@@ -52,6 +52,10 @@ def name(text: str, part: str, **kind: bool) -> Match:
         ("an odd dysaesthesia", "odd dysaesthesia", [], ["odd dysaesthesia"]),
         ("the overall quality", "overall quality", [], []),  # plain English words
         ("lungs:,Neck supple", ",Neck", [], ["Neck"]),  # without the sign before it
+        ("Respiratory\n- Auscultation", "Respiratory\n- Auscultation", [], ["Auscultation"]),  # without the item before it
+        ("well.,Lymphatic: none", ".,Lymphatic", [], ["Lymphatic"]),
+        ("had 5)venous stasis", "5)venous stasis", [], ["venous stasis"]),
+        ("wide RV\ndilatation", "RV\ndilatation", [], ["RV\ndilatation"]),  # a line that was wrapped
         ("seen on 8/31/92.", "8/31/92", [], []),  # no letter
         ("an intra-abdominal mass", "abdominal", [], []),  # a part of a compound
         ("symptoms of CA", "symptoms", [], []),  # a plain English word

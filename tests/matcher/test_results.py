@@ -183,7 +183,10 @@ def test_forms_of_plain_words(word: str, expected: bool) -> None:
 
 def test_a_substance_in_a_coordination_stands_for_the_finding() -> None:
     doc = matched("No blood in urine or stool.", {"blood in urine": DISEASE, "blood in stool": DISEASE, "stool": "T031"})
-    assert [(ent.text, ent.label_, ent._.get(CORRECTED)) for ent in doc.ents] == [("blood in urine", "DISO", None), ("stool", "DISO", "blood in stool")]
+    assert [(ent.text, ent.label_, ent._.get(CORRECTED)) for ent in doc.ents] == [
+        ("blood in urine", "DISO", None),
+        ("stool", "DISO", "blood in stool"),
+    ]
     assert sorted((span.text, span.id_) for span in doc.spans["sapbert"]) == [
         ("blood in urine", ""),
         ("blood in urine or stool", "blood in stool"),
