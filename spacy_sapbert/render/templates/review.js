@@ -2,7 +2,7 @@
 // The text of a note comes from the server as escaped HTML; everything else is set as text.
 const $ = (id) => document.getElementById(id);
 const PAGE = 50, POLL = 5000, STATUSES = { negated: "denied", uncertain: "uncertain", hypothetical: "hypothetical", historical: "past", family: "family" };
-const state = { notes: [], total: 0, cui: "", note: null, chosen: 0, mine: [], last: 0, asked: 0 };
+const state = { notes: [], total: 0, cui: "", note: null, wanted: null, chosen: 0, mine: [], last: 0, lists: 0, opened: 0 };
 
 function make(tag, text, set = {}, ...inside) {
   const element = Object.assign(document.createElement(tag), set);
@@ -33,9 +33,9 @@ const guarded = (work) => async (...given) => { try { return await work(...given
 // -- notes ------------------------------------------------------------------------------------------------------------
 
 const listNotes = guarded(async (more = false) => {
-  const offset = more ? state.notes.length : 0, asked = ++state.asked;
+  const offset = more ? state.notes.length : 0, asked = ++state.lists;
   const found = await get("/review/notes", { order: $("order").value, find: $("find").value.trim(), cui: state.cui, limit: PAGE, offset });
-  if (asked !== state.asked) return; // a later search has been started meanwhile
+  if (asked !== state.lists) return; // a later search has been started meanwhile
   state.notes = [...(more ? state.notes : []), ...found.notes];
   state.total = found.total;
   showNotes();
@@ -53,9 +53,11 @@ function showNotes() {
 }
 
 const openNote = guarded(async (id, chosen = 0) => {
+  const asked = ++state.opened;
+  state.wanted = id;
   if (id === null) { state.note = null; $("note").replaceChildren(make("p", "No notes.", { className: "none" })); showPanel(); return; }
-  const asked = ++state.asked, note = await get("/review/note", { id });
-  if (asked !== state.asked) return;
+  const note = await get("/review/note", { id });
+  if (asked !== state.opened) return; // another note has been opened meanwhile
   state.note = note;
   const text = document.createElement("div");
   text.innerHTML = note.html; // escaped by the server; the policy of the page does not run scripts in it
@@ -210,14 +212,17 @@ function adding() {
 
 const say = guarded(async (said, next = false) => {
   if (!$("reviewer").value.trim()) { $("reviewer").focus(); throw new Error("Type your name into the field Reviewer first."); }
+  const here = state.note.id;
   const { event, mention } = await (await ask("/review/events", said)).json();
   if (said.kind !== "undo") state.mine.push(event);
-  let chosen = mention || state.chosen;
-  if (next) {
-    const all = shown(), at = all.findIndex((each) => each.number === state.chosen);
-    if (at >= 0 && at + 1 < all.length) chosen = all[at + 1].number;
+  if (state.wanted === here) { // the reviewer has not gone to another note meanwhile
+    let chosen = mention || state.chosen;
+    if (next) {
+      const all = shown(), at = all.findIndex((each) => each.number === state.chosen);
+      if (at >= 0 && at + 1 < all.length) chosen = all[at + 1].number;
+    }
+    await openNote(here, chosen);
   }
-  await openNote(state.note.id, chosen);
   await figures();
 });
 
@@ -291,7 +296,7 @@ async function follow() {
   if (!events.length) return;
   const others = events.some((each) => !state.mine.includes(each.event) && each.reviewer !== $("reviewer").value.trim());
   state.last = events[events.length - 1].event;
-  if (others && state.note && !$("panel").contains(document.activeElement)) { await openNote(state.note.id, state.chosen); await figures(); }
+  if (others && state.note && state.wanted === state.note.id && !$("panel").contains(document.activeElement)) { await openNote(state.note.id, state.chosen); await figures(); }
 }
 
 const download = guarded(async (format) => {
