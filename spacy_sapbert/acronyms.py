@@ -61,4 +61,4 @@ def _answer(search: CandidateSearch, text: str, types: Filter, answer: Answer, c
     if not meant and capitals:
         return answer
     name = kb.entity(kb.row_of(meant[0])).canonical_name if meant else ""
-    return search.decided(rest, Choice([(concept, answer.probability or 0.0) for concept in meant], name, bool(meant)), types)
+    return search.decided(rest, Choice([(concept, answer.probability or 0.0) for concept in meant], name, bool(meant)), types, text)

@@ -71,7 +71,7 @@ class LinkerBundle:
         index: the index of the knowledge base's surface forms.
         ranker: orders candidates; None if no ranker was trained for this encoder.
         calibration: None if no calibration was fit for this encoder, knowledge base and ranker.
-        additions: names and concepts that a user added, with their vectors by this encoder.
+        additions: names and concepts that a user added, with their vectors by this encoder, and names that the user removed.
         why_not_calibrated: for the message of E010: why a calibration in the folder is not used.
         why_not_ranked: for the message of E050: why a ranker in the folder is not used.
         parts: name of a part, see `PARTS` -> its folder. If a part was kept from another linker folder, its folder is there. A part that was
@@ -168,7 +168,7 @@ class LinkerBundle:
         return made.with_additions(added)
 
     def with_additions(self, additions: Additions) -> LinkerBundle:
-        """Return a bundle with other additions. Names without a vector by this encoder are encoded.
+        """Return a bundle with other additions and removed names. Names without a vector by this encoder are encoded.
 
         Raises:
             SapbertError: E022, an added name belongs to no concept of the knowledge base.
@@ -176,6 +176,7 @@ class LinkerBundle:
         encoder = self.encoder.fingerprint
         vectors = dict(additions.vectors) if additions.encoder == encoder else {}
         forms = {normalise(name.text, name.language): self.kb.encoded_form(name.text, name.language) for name in reversed(additions.names)}
+        vectors = {form: vector for form, vector in vectors.items() if form in forms}  # names may have been dropped since
         missing = [form for form in reversed(forms) if form not in vectors]
         if missing:
             vectors.update(zip(missing, self.encoder.encode([forms[form] for form in missing])))

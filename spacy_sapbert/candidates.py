@@ -5,7 +5,7 @@ This module uses NumPy only. It knows nothing about models and files.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .kb.name_table import NameTable
+from .kb.removals import Blocked
 from .types import Bools1d, Floats2d, Ints1d, Ints2d
 
 DECIMALS = 5  # scores are rounded: a cosine differs by about 2e-7 between batches, which must decide neither ties nor the order
@@ -122,6 +123,7 @@ def rank(
     allowed: Bools1d | None = None,
     added: NameTable | None = None,
     added_allowed: Bools1d | None = None,
+    blocked: Mapping[int, Blocked] | None = None,
     ranker: Ranks | None = None,
 ) -> list[Ranking]:
     """Return the ranked concepts of each of q mentions.
@@ -140,6 +142,7 @@ def rank(
         allowed: (m,) which rows of the table may be used (semantic types, vocabularies, languages).
         added: another table of a rows, for names and concepts that a user added.
         added_allowed: (a,) which rows of `added` may be used.
+        blocked: number of a mention -> concepts that it may not mean.
         ranker: orders the concepts of mentions without an exact match; None orders them by score.
     """
     queries = np.repeat(np.arange(len(rows)), rows.shape[1])
@@ -158,6 +161,9 @@ def rank(
         parts.append(_columns(forms, added, added_allowed, len(names)))
     hit, row, concept, place, defined, form = (np.concatenate(part) for part in zip(*parts))
     query, score, near = queries[hit], scores[hit], near[hit]
+    if blocked:
+        keep = _not_blocked(query, concept, blocked)
+        query, concept, score, near, row, place, defined, form = (a[keep] for a in (query, concept, score, near, row, place, defined, form))
     # take the best row of each (mention, concept), then order each mention's concepts. Concept rows are in the order of ids, table rows in
     # the order of surface forms
     order = np.lexsort((row, place, near, -score, concept, query))
@@ -214,6 +220,16 @@ def _columns(forms: Ints1d, names: NameTable, allowed: Bools1d | None, offset: i
         hit, row = hit[keep], row[keep]
     found = (column[row].astype(np.int64) for column in (names.concept, names.rank, names.defined, names.surface_form))
     return (hit, row + offset, *found)
+
+
+def _not_blocked(query: Ints1d, concept: Ints1d, blocked: Mapping[int, Blocked]) -> Bools1d:
+    """Return which hits (h,) are no concepts that their mention may not mean."""
+    keep = np.ones(len(query), dtype=np.bool_)
+    for number, (concepts, others) in blocked.items():
+        here = query == number
+        inside = np.isin(concept, list(concepts))
+        keep &= ~here | (inside if others else ~inside)
+    return keep
 
 
 def _ranking(

@@ -30,9 +30,10 @@ from .doc.spans import Link, Mention, Spans, SpansKey, set_extensions, write_lin
 from .encoders.base import Encoder, as_encoder
 from .errors import ServerError, fail
 from .files import folder_from_bytes, folder_to_bytes
-from .kb.additions import Additions, to_tsv
-from .kb.concept import Name
+from .kb.additions import Additions, check_names, to_tsv
+from .kb.concept import MAX_NAME_CHARS, Name
 from .kb.knowledge_base import KnowledgeBase
+from .kb.removals import same_name
 from .kb.writing import in_capitals
 from .ranking.ranker import Ranker
 from .registry import check_linker_name
@@ -42,6 +43,7 @@ from .state import LinkerState
 from .types import VectorIndex
 
 LINKER_FOLDER = "linker"  # in the component's folder of a saved pipeline
+NAMES_SHOWN = 8  # in an error message
 TOKENS_AROUND = 15  # tokens on each side of a span that are read to see whether its text is written in capitals
 DEFAULT_CONFIG = {
     **default_config(),
@@ -238,7 +240,7 @@ class SapBertLinker(DocComponent):
 
     @property
     def additions(self) -> Additions:
-        """What `add_alias` and `add_concept` added."""
+        """What `add_alias` and `add_concept` added, and what `remove_alias` and `add_stop_names` removed."""
         return Additions() if self._state.opened is None else self._state.opened.additions
 
     @property
@@ -343,8 +345,8 @@ class SapBertLinker(DocComponent):
         ]
         choices = self.disambiguator.choose(given, search.bundle.kb, search.bundle.senses)
         decided = [
-            each if choice is None else Found(search.decided(each.answer, choice, settings.types_of(span.label_)), each.cached)
-            for each, choice, (_, _, span) in zip(found, choices, spans)
+            each if choice is None else Found(search.decided(each.answer, choice, settings.types_of(span.label_), mention.text), each.cached)
+            for each, choice, (_, _, span), mention in zip(found, choices, spans, mentions)
         ]
         return Prediction(spans, mentions, decided, settings)
 
@@ -424,9 +426,74 @@ class SapBertLinker(DocComponent):
             about: dict[str, Any] = {"types": types, "definition": definition, "codes": codes, "component": self.name}
             self._use_additions(self.bundle.additions.with_concept(concept_id, given, self._language, **about))
 
+    def remove_alias(self, concept_id: str, *names: str) -> None:
+        """Remove names from a concept: remove_alias("C0011849", "sugar"). From the next Doc on, a mention with this text is not linked to it.
+
+        It is not linked to the concept by a similar name or by its context, either. Other concepts with the name keep it. A name also stands for its
+        English singular and plural; upper and lower case are the same. Names of the knowledge base and names that `add_alias` added can be removed.
+        The concept is still shown with its canonical name, even if this name was removed. A concept of `add_concept` that loses its last name is
+        removed. `add_alias` adds a name again. `to_disk` saves removed names beside the linker's files, which stay as they are.
+
+        Args:
+            concept_id: its identifier, or a code; a code of several concepts means the best of them.
+            names: the names.
+
+        Raises:
+            SapbertError: E002, no name is given; E024, a name is empty, too long or has no letter or digit; E031, there is no such concept; E032, the
+                concept does not have a name. Then nothing is removed.
+        """
+        if not names:
+            why = f"no name was given for '{concept_id}'. Give at least one: remove_alias('{concept_id}', 'name')."
+            raise fail("E002", setting="names", component=self.name, value=[], why=why)
+        with self._state.lock:
+            kb = self.kb
+            if concept_id not in kb:
+                raise fail("E031", id=concept_id, why=kb.why_unknown(concept_id))
+            row = kb.row_of(concept_id)
+            known = {same_name(name.text, name.language): name.text for name in kb.names_of(row)}
+            for name in check_names(names, self._language, MAX_NAME_CHARS):
+                if same_name(name, self._language) not in known:
+                    shown = ", ".join(list(dict.fromkeys(known.values()))[:NAMES_SHOWN])
+                    raise fail("E032", id=kb.concept_id(row), name=name[:60], known=shown)
+            self._use_additions(self.bundle.additions.without_names(kb.concept_id(row), names, self._language))
+
+    def add_stop_names(self, *names: str) -> None:
+        """Link no mention with one of these texts to any concept from now on, and do not look for them in text. `to_disk` saves them.
+
+        A name also stands for its English singular and plural; upper and lower case are the same. A name that `add_alias` adds to a concept later is
+        linked to this concept only.
+
+        Args:
+            names: the names. No concept need have them.
+
+        Raises:
+            SapbertError: E002, no name is given; E024, a name is empty, too long or has no letter or digit. Then nothing is changed.
+        """
+        if not names:
+            raise fail("E002", setting="names", component=self.name, value=[], why="no name was given. Give at least one: add_stop_names('name').")
+        with self._state.lock:
+            self._use_additions(self.bundle.additions.without_names(None, names, self._language))
+
+    def remove_stop_names(self, *names: str) -> None:
+        """Link mentions with these texts again, see `add_stop_names`. Added names that were lost then do not come back.
+
+        Args:
+            names: the names.
+
+        Raises:
+            SapbertError: E033, a name is not on the stop list. Then nothing is changed.
+        """
+        with self._state.lock:
+            additions = self.bundle.additions
+            stopped = {same_name(each.text, each.language): each.text for each in additions.removed if each.concept_id is None}
+            for name in names:
+                if same_name(name, self._language) not in stopped:
+                    raise fail("E033", name=name[:60], known=", ".join(list(stopped.values())[:NAMES_SHOWN]) or "nothing")
+            self._use_additions(additions.without_stop_names(names, self._language))
+
     @property
     def _language(self) -> str:
-        """Language of the names that are added."""
+        """Language of the names that are added and removed."""
         return "en" if self.settings.english else self.settings.language
 
     def _use_additions(self, additions: Additions) -> None:

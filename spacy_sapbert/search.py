@@ -26,6 +26,7 @@ from .errors import fail, warn
 from .kb import curies
 from .kb.concept import DOTLESS, Name, normalise, other_numbers
 from .kb.knowledge_base import KnowledgeBase
+from .kb.removals import Blocked
 from .ranking.features import FeatureReader
 from .ranking.fit import Example
 from .ranking.ranker import FEATURES
@@ -137,6 +138,7 @@ class CandidateSearch:
         self._cache: LRUCache[Query, Answer] = LRUCache(settings.cache_size)
         self._words: LRUCache[Query, Answer] = LRUCache(settings.cache_size)
         self._masks: dict[Filter, Mask] = {}
+        self._left: Bools1d | None = None  # see `_not_removed`
 
     @property
     def calibration(self) -> Calibration | None:
@@ -262,7 +264,7 @@ class CandidateSearch:
             found.setdefault(concept, score)
         return list(found.items())
 
-    def decided(self, answer: Answer, choice: Choice, types: Filter) -> Answer:
+    def decided(self, answer: Answer, choice: Choice, types: Filter, mention: str) -> Answer:
         """Return an answer with the meaning that was chosen in its context.
 
         It is a link if the choice is decided, if the settings allow the concept and, with `target_precision`, if it is probable enough.
@@ -271,9 +273,10 @@ class CandidateSearch:
             answer: the answer from the text alone.
             choice: the meaning by the context.
             types: semantic types that the span may be linked to; None is all.
+            mention: its text. A concept from which a user removed this name is not linked.
         """
         kb = self.bundle.kb
-        allowed = [(concept, probability) for concept, probability in choice.concepts if self._allows(kb.row_of(concept), types)]
+        allowed = [(concept, probability) for concept, probability in choice.concepts if self._allows(kb.row_of(concept), types, mention)]
         probability = allowed[0][1] if allowed else None
         linked = choice.decided and bool(allowed) and allowed[0] == choice.concepts[0]
         if linked and self.least_probability is not None and probability is not None:
@@ -290,8 +293,11 @@ class CandidateSearch:
         kept = rows if linked or self.score_gap is not None else []
         return Answer(kept, kb.codes(kb.row_of(rows[0][0])) if linked else {}, explain, linked, probability if kept else None)
 
-    def _allows(self, row: int, types: Filter) -> bool:
-        """Return whether the settings allow a concept to be found by one of its names."""
+    def _allows(self, row: int, types: Filter, mention: str) -> bool:
+        """Return whether a mention may mean a concept, and the settings allow the concept to be found by one of its names."""
+        removed = self.bundle.kb.removed
+        if removed is not None and removed.is_blocked(normalise(self.normal(mention)), row):
+            return False
         if types is None and not self.settings.vocabularies and not self.settings.languages:
             return True
         return any(self._may_be_found(row, name, types) for name in self.bundle.kb.names_of(row))
@@ -424,7 +430,7 @@ class CandidateSearch:
             by: ranks the concepts of mentions without an exact match; None is the linker's ranker, if it has one.
         """
         bundle, mask = self.bundle, self._mask(types)
-        kb, index, n = bundle.kb, bundle.index, len(bundle.index)
+        kb, n = bundle.kb, len(bundle.index)
         answers: list[tuple[Ranking, bool]] = [(EMPTY, False)] * len(texts)
         useful = [i for i, text in enumerate(texts) if _has_letter_or_digit(text)]
         if not useful:
@@ -442,7 +448,7 @@ class CandidateSearch:
         found, cosines = np.full((len(names), k), -1, dtype=np.int64), np.full((len(names), k), -np.inf, dtype=np.float32)
         for part, budget in ((known, EXACT_BUDGET), (unknown, 1.0 if self.settings.new_words else FORMS_BUDGET)):
             if part:
-                found[part], cosines[part] = index.query(vectors[part], k, allowed=mask.names, budget=budget)
+                found[part], cosines[part] = self._nearest(vectors[part], k, mask.names, budget)
         found, cosines = self._with_added(vectors, found, cosines, mask.added_names)
         found[~vectors.any(axis=1)] = -1  # the encoder knows none of its words
         if by is None and (self.ranker is not None or self.reranker is not None):
@@ -450,11 +456,51 @@ class CandidateSearch:
         ranker = None if by is None else partial(by, names)
         added = None if kb.added is None else kb.added.name_table
         rankings = rank(
-            found, cosines, kb.name_table, rules, exact=exact, allowed=mask.rows, added=added, added_allowed=mask.added_rows, ranker=ranker
+            found,
+            cosines,
+            kb.name_table,
+            rules,
+            exact=exact,
+            allowed=mask.rows,
+            added=added,
+            added_allowed=mask.added_rows,
+            blocked=self._blocked(names),
+            ranker=ranker,
         )
         for i, ranking, row in zip(useful, rankings, exact):
             answers[i] = ranking, row is not None
         return answers
+
+    def _nearest(self, vectors: Floats2d, k: int, allowed: Bools1d | None = None, budget: float = 1.0) -> tuple[Ints2d, Floats2d]:
+        """Return the k nearest names of the index (q, k) and their cosines, without names that no concept has any more, see `Removals`.
+
+        Args:
+            vectors: (q, d) vectors of mentions.
+            k: number of names.
+            allowed: (n,) names that may be found; None is all.
+            budget: share of the index's search budget.
+        """
+        index, removed = self.bundle.index, self.bundle.kb.removed
+        rows, cosines = index.query(vectors, k, allowed=allowed, budget=budget)
+        if removed is None or not removed.gone:
+            return rows, cosines
+        gone = np.array(sorted(removed.gone), dtype=np.int64)
+        hit = np.flatnonzero(np.isin(rows, gone).any(axis=1))  # only these mentions are searched again, so that the others keep their answers
+        if len(hit):
+            more = min(k + min(len(gone), k), len(index))
+            found, near = index.query(vectors[hit], more, allowed=allowed, budget=budget)
+            last = np.isin(found, gone)
+            found, near = np.where(last, -1, found), np.where(last, -np.inf, near)
+            order = np.argsort(last, axis=1, kind="stable")[:, :k]
+            rows[hit], cosines[hit] = np.take_along_axis(found, order, axis=1), np.take_along_axis(near, order, axis=1)
+        return rows, cosines
+
+    def _blocked(self, names: Sequence[str]) -> dict[int, Blocked] | None:
+        """Return number of a normalised mention -> concepts that it may not mean, because a user removed this name."""
+        removed = self.bundle.kb.removed
+        if removed is None:
+            return None
+        return {i: blocked for i, name in enumerate(names) if (blocked := removed.blocked(name)) is not None}
 
     def _vectors(self, names: Sequence[str], exact: Sequence[int | None]) -> Floats2d:
         """Return the vectors of normalised mentions, (q, dim): the stored one of an exact match, else the encoder's.
@@ -512,12 +558,14 @@ class CandidateSearch:
         same = kb.find(names)
         exact = [same.get(name) for name in names]
         vectors = self._vectors(names, exact)
-        rows, cosines = self._with_added(vectors, *index.query(vectors, min(k, len(index))))
+        rows, cosines = self._with_added(vectors, *self._nearest(vectors, min(k, len(index))))
         here = np.array([-2 if row is None else row for row in exact], dtype=np.int64)
         cosines[rows == here[:, None]] = 1.0  # stored vectors are rounded, so the product is not exactly 1
         useful = np.array([_has_letter_or_digit(name) for name in names], dtype=np.bool_)
         rows[~(useful & vectors.any(axis=1))] = -1
-        rankings = rank(rows, cosines, kb.name_table, Rules(NO_THRESHOLD, k), added=None if kb.added is None else kb.added.name_table)
+        added = None if kb.added is None else kb.added.name_table
+        allowed, blocked = self._not_removed(), self._blocked(names)
+        rankings = rank(rows, cosines, kb.name_table, Rules(NO_THRESHOLD, k), allowed=allowed, added=added, blocked=blocked)
         return [self._by_concept(*each) for each in zip(rankings, rows.tolist(), cosines.tolist())]
 
     def _by_concept(self, ranking: Ranking, rows: list[int], cosines: list[float]) -> list[MentionCandidate]:
@@ -534,10 +582,10 @@ class CandidateSearch:
         """Return the masks of what may be found, by semantic types, vocabularies and languages."""
         settings, kb = self.settings, self.bundle.kb
         if types is None and not settings.vocabularies and not settings.languages:
-            return Mask()
+            return Mask(rows=self._not_removed())
         if types not in self._masks:
-            table, added = kb.name_table, kb.added
-            rows = np.ones(len(table), dtype=np.bool_)
+            table, added, left = kb.name_table, kb.added, self._not_removed()
+            rows = np.ones(len(table), dtype=np.bool_) if left is None else left.copy()
             if types is not None:
                 rows &= kb.allowed_type_sets(types)[table.types]
             if settings.vocabularies:
@@ -553,6 +601,15 @@ class CandidateSearch:
                 both[added.name_table.surface_form[added_rows]] = True
                 self._masks[types] = Mask(both[: len(names)], rows, both[len(names) :], added_rows)
         return self._masks[types]
+
+    def _not_removed(self) -> Bools1d | None:
+        """Return the mask (m,) of the rows of the name table without removed names; None if nothing was removed."""
+        kb = self.bundle.kb
+        if self._left is None and kb.removed is not None and len(kb.removed.rows):
+            left = np.ones(len(kb.name_table), dtype=np.bool_)
+            left[kb.removed.rows] = False
+            self._left = left
+        return self._left
 
     def _may_be_found(self, row: int, name: Name, types: Filter) -> bool:
         """Return whether the settings allow a concept to be found by one of its names."""

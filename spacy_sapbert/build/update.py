@@ -19,6 +19,7 @@ from ..indexes.base import NeedsLibrary, reader_params_of
 from ..kb.additions import AddedName, Additions
 from ..kb.builder import Filters, Source, build_kb
 from ..kb.knowledge_base import KnowledgeBase
+from ..kb.removals import RemovedName
 from ..types import Ints1d
 from . import linker as building
 from .vectors import Encode, Known, Workers, check_free
@@ -181,7 +182,7 @@ def _known_rows(before: KnowledgeBase, after: KnowledgeBase, found: Difference) 
 
 
 def _carried(additions: Additions, after: KnowledgeBase, found: Difference) -> Additions:
-    """Return the additions that fit the new knowledge base: concepts that it lacks, and names with the new ids of their concepts."""
+    """Return the additions that fit the new knowledge base: concepts that it lacks, added and removed names with the new ids of their concepts."""
     concepts = {concept_id: concept for concept_id, concept in additions.concepts.items() if after.row_of_id(concept_id) is None}
     names: list[AddedName] = []
     for name in additions.names:
@@ -191,7 +192,14 @@ def _carried(additions: Additions, after: KnowledgeBase, found: Difference) -> A
             names.append(name._replace(concept_id=after.concept_id(row)))
         else:
             found.additions_left_out.append(name)
-    return Additions(concepts, list(dict.fromkeys(names)), additions.vectors, additions.encoder)
+    removed: list[RemovedName] = []
+    for gone in additions.removed:
+        row = None if gone.concept_id is None else after.row_of_id(gone.concept_id)
+        if gone.concept_id is None or gone.concept_id in concepts:
+            removed.append(gone)
+        elif row is not None:
+            removed.append(gone._replace(concept_id=after.concept_id(row)))
+    return Additions(concepts, list(dict.fromkeys(names)), additions.vectors, additions.encoder, list(dict.fromkeys(removed)))
 
 
 def changed_links(old: Path, new: Path, docs: Iterable[Any], difference: Difference, **settings: Any) -> tuple[list[LinkChange], int]:

@@ -154,7 +154,7 @@ def review_report(
 
 @command(review_app, "apply")
 def review_apply(review: Path = REVIEW, linker: str = typer.Argument(..., help="Folder of a linker, or a registered one.")) -> None:
-    """Write the names that reviewers added into a linker's folder, so that every pipeline with this linker uses them."""
+    """Write the names that reviewers added and removed into a linker's folder, so that every pipeline with this linker follows them."""
     import spacy
 
     from ..build import default_linkers
@@ -164,7 +164,9 @@ def review_apply(review: Path = REVIEW, linker: str = typer.Argument(..., help="
     nlp = spacy.blank("en")
     component: Any = nlp.add_pipe("sapbert_linker", config={"linker_name": str(folder)})
     component.load()
-    before = len(component.additions.names)
+    before = component.additions
     AppliedNames(component).apply(_open_review(review).log())
-    component.additions.to_disk(folder)
-    typer.echo(f"{len(component.additions.names) - before:,} names added to {folder}")
+    after = component.additions
+    after.to_disk(folder)
+    added, removed = (len(set(now) - set(then)) for now, then in ((after.names, before.names), (after.removed, before.removed)))
+    typer.echo(f"{added:,} names added to {folder}, {removed:,} names removed from it")

@@ -4,6 +4,7 @@ import re
 from difflib import get_close_matches
 from pathlib import Path  # no `from __future__ import annotations`: spaCy reads the types of registered functions
 from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Union
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -73,7 +74,7 @@ class Senses:
             raise fail("E002", setting="min_probability", component="spacy-sapbert.Senses.v1", value=min_probability, why=why)
         self.model, self.min_probability = model, min_probability
         self._opened: Dict[Path, SenseModel] = {}
-        self._options: Dict[Any, List[Option]] = {}
+        self._options: WeakKeyDictionary[KnowledgeBase, Dict[Any, List[Option]]] = WeakKeyDictionary()  # each addition makes a new knowledge base
 
     def choose(self, found: Sequence[Candidates], kb: KnowledgeBase, folder: Optional[Path]) -> List[Optional[Choice]]:
         """Return a choice for each span that is a known abbreviation, None for the others.
@@ -139,21 +140,21 @@ class Senses:
             return []
         best = found.concepts[0][1] if found.concepts else 0.0
         tied = [concept for concept, score in found.concepts if score == best] if found.exact else []
-        key = (id(model), kb.fingerprint, found.mention, tuple(tied))
-        if key not in self._options and _is_word(found.mention, tied, kb):
-            self._options[key] = []
-        elif key not in self._options and (exact := _only_one_written_so(found.mention, tied, kb)) is not None:
+        key, cached = (id(model), found.mention, tuple(tied)), self._options.setdefault(kb, {})
+        if key not in cached and _is_word(found.mention, tied, kb):
+            cached[key] = []
+        elif key not in cached and (exact := _only_one_written_so(found.mention, tied, kb)) is not None:
             name = kb.entity(kb.row_of(exact)).canonical_name
-            self._options[key] = [Option(Meaning(normal(found.mention), name, (exact,), 1.0), exact)]
-        elif key not in self._options:
+            cached[key] = [Option(Meaning(normal(found.mention), name, (exact,), 1.0), exact)]
+        elif key not in cached:
             options = [Option(meaning, _concept_of(meaning, kb) or _tied_concept_of(meaning, tied, kb)) for meaning in meanings]
             known = {option.concept for option in options}
             for concept in tied:
                 if concept not in known:
                     name = kb.entity(kb.row_of(concept)).canonical_name
                     options.append(Option(Meaning(normal(found.mention), name, (concept,), UNLISTED), concept))
-            self._options[key] = options
-        return self._options[key]
+            cached[key] = options
+        return cached[key]
 
     def _open(self, folder: Path) -> SenseModel:
         if folder not in self._opened:

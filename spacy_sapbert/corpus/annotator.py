@@ -214,6 +214,7 @@ class Annotator:
         parts.append(None if ranker is None else ranker.fingerprint)
         added = self.linker.additions
         parts.append([added.names, [[concept.concept_id, concept.types, concept.codes] for concept in added.concepts.values()]] if added else None)
+        parts += [added.removed] if added.removed else []
         return _digest(json.dumps(parts, sort_keys=True, default=str))
 
     def _pipeline_digest(self) -> str:

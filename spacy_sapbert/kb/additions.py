@@ -1,4 +1,4 @@
-"""Names and concepts that a user adds to a linker. They are saved beside the linker's own files, which are not changed."""
+"""Names and concepts that a user adds to a linker, and names that a user removes. They are saved beside the linker's own files, which stay as they are."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from ..types import Bools1d, Floats2d
 from . import semantic_types
 from .concept import MAX_NAME_CHARS, Concept, Name, is_cui, normalise
 from .name_table import ADDED, ADDED_WITHOUT_CUI, NameTable
+from .removals import RemovedName, same_name
 
 FILE, VECTORS = "additions.json", "additions.npy"
 SOURCE = "ADDED"  # the vocabulary of added names
@@ -43,40 +44,45 @@ class _StoredConcept(BaseModel):
 
 
 class _Stored(BaseModel):
-    """The content of additions.json."""
+    """The content of additions.json. Format 2 has removed names."""
 
     model_config = ConfigDict(strict=True, extra="forbid")
 
     kind: Literal["additions"]
-    format: Literal[1]
+    format: Literal[1, 2]
     encoder: str
     concepts: list[_StoredConcept]
     names: list[tuple[str, str, str]]
+    removed: list[tuple[str | None, str, str]] = []
     strings: list[str]  # surface forms, in the order of the vectors
     vectors: str  # checksum of additions.npy
 
 
 @dataclass(frozen=True)
 class Additions:
-    """What a user added to a linker. It is never changed: each addition makes a new object.
+    """What a user added to a linker, and which names the user removed. It is never changed: each addition or removal makes a new object.
 
     Args:
         concepts: new concepts by their id, without names.
         names: names of new and of old concepts, in the order in which they were added.
         vectors: surface form -> its vector (d,).
         encoder: fingerprint of the encoder that made the vectors.
+        removed: removed names of concepts of the knowledge base, and the stop list.
     """
 
     concepts: dict[str, Concept] = field(default_factory=dict)
     names: list[AddedName] = field(default_factory=list)
     vectors: dict[str, npt.NDArray[np.float32]] = field(default_factory=dict)
     encoder: str = ""
+    removed: list[RemovedName] = field(default_factory=list)
 
     def __bool__(self) -> bool:
-        return bool(self.names)
+        return bool(self.names or self.removed)
 
     def with_names(self, concept_id: str, names: Iterable[Any], language: str) -> Additions:
         """Return additions with more names of a concept. They have no vectors yet. Names that were added before are left out.
+
+        If such a name had been removed from the concept, it is not removed any more. The stop list stays; an added name comes before it.
 
         Args:
             concept_id: id of a concept of the knowledge base, or of an added one.
@@ -88,7 +94,40 @@ class Additions:
         """
         known = {(name.concept_id, name.text) for name in self.names}
         new = dict.fromkeys(AddedName(concept_id, text, language) for text in check_names(names, language, MAX_NAME_CHARS))
-        return replace(self, names=[*self.names, *(name for name in new if (concept_id, name.text) not in known)])
+        given = {same_name(name.text, language) for name in new}
+        removed = [each for each in self.removed if each.concept_id != concept_id or same_name(each.text, each.language) not in given]
+        return replace(self, names=[*self.names, *(name for name in new if (concept_id, name.text) not in known)], removed=removed)
+
+    def without_names(self, concept_id: str | None, names: Iterable[Any], language: str) -> Additions:
+        """Return additions in which names are removed from a concept, or from all concepts. A name also stands for its English plural and singular.
+
+        Added names with the same text are dropped. An added concept that loses its last name is dropped, too.
+
+        Args:
+            concept_id: id of a concept of the knowledge base, or of an added one; None removes the names from all concepts (the stop list).
+            names: the names as the user gives them. The concept need not have them: then the linker does not link this text to it by a similar name.
+            language: language of the names.
+
+        Raises:
+            SapbertError: E024, a name is empty, too long or has no letter or digit.
+        """
+        new = dict.fromkeys(RemovedName(concept_id, text, language) for text in check_names(names, language, MAX_NAME_CHARS))
+        gone = {same_name(name.text, language) for name in new}
+        kept = [name for name in self.names if (concept_id not in (None, name.concept_id)) or same_name(name.text, name.language) not in gone]
+        named = {name.concept_id for name in kept}
+        concepts = {each: concept for each, concept in self.concepts.items() if each in named}
+        known = {(each.concept_id, same_name(each.text, each.language)) for each in self.removed}
+        added = [name for name in new if (concept_id, same_name(name.text, language)) not in known]
+        lost = self.concepts.keys() - concepts.keys()
+        removed = [each for each in [*self.removed, *added] if each.concept_id not in lost]
+        return replace(self, concepts=concepts, names=kept, removed=removed)
+
+    def without_stop_names(self, names: Iterable[str], language: str) -> Additions:
+        """Return additions whose stop list does not have some names. Names that were removed from one concept stay removed."""
+        given = {same_name(name, language) for name in names}
+        return replace(
+            self, removed=[each for each in self.removed if each.concept_id is not None or same_name(each.text, each.language) not in given]
+        )
 
     def with_concept(
         self,
@@ -127,7 +166,7 @@ class Additions:
         return replace(self, concepts={**self.concepts, concept_id: concept}).with_names(concept_id, names, language)
 
     def to_disk(self, folder: Path) -> None:
-        """Write both files into a linker folder, or remove them if nothing was added. No file is ever left half-written."""
+        """Write both files into a linker folder, or remove them if nothing was added or removed. No file is ever left half-written."""
         if not self:
             for name in (FILE, VECTORS):
                 (folder / name).unlink(missing_ok=True)
@@ -135,7 +174,7 @@ class Additions:
         fresh = folder / f"{VECTORS}.new"
         try:
             with open(fresh, "wb") as file:
-                np.save(file, np.array(list(self.vectors.values()), dtype=np.float32).reshape(len(self.vectors), -1))
+                np.save(file, np.stack(list(self.vectors.values())).astype(np.float32) if self.vectors else np.zeros((0, 0), dtype=np.float32))
         except BaseException:
             fresh.unlink(missing_ok=True)
             raise
@@ -143,14 +182,16 @@ class Additions:
         os.replace(fresh, folder / VECTORS)
         stored = _Stored(
             kind="additions",
-            format=1,
+            format=2 if self.removed else 1,
             encoder=self.encoder,
             concepts=[_StoredConcept(id=c.concept_id, types=c.types, definition=c.definition, codes=c.codes) for c in self.concepts.values()],
             names=[(name.concept_id, name.text, name.language) for name in self.names],
+            removed=[(name.concept_id, name.text, name.language) for name in self.removed],
             strings=list(self.vectors),
             vectors=written,
         )
-        write_text(folder / FILE, stored.model_dump_json(indent=1) + "\n")
+        text = stored.model_dump_json(indent=1, exclude=None if self.removed else {"removed"})  # format 1 has no such field
+        write_text(folder / FILE, text + "\n")
 
     @classmethod
     def from_disk(cls, folder: Path) -> Additions:
@@ -176,7 +217,8 @@ class Additions:
         except (OSError, ValueError) as error:
             raise fail("E023", DamagedFile, path=path, why=error) from error
         concepts = {c.id: Concept(c.id, SOURCE, types=c.types, definition=c.definition, codes=c.codes) for c in stored.concepts}
-        return cls(concepts, [AddedName(*name) for name in stored.names], vectors, stored.encoder)
+        removed = [RemovedName(*name) for name in stored.removed]
+        return cls(concepts, [AddedName(*name) for name in stored.names], vectors, stored.encoder, removed)
 
 
 class Overlay:

@@ -25,6 +25,7 @@ from .additions import Additions, Overlay
 from .concept import DOTLESS, Concept, Name, concept_url, normalise
 from .database import Database, Rows
 from .name_table import NameTable
+from .removals import Removals
 
 KIND, VERSION = "knowledge base", 2
 DATABASE, NAME_TABLE = "kb.sqlite", "names.npy"
@@ -134,6 +135,7 @@ class KnowledgeBase:
     Attributes:
         name_table: which concepts each surface form stands for.
         added: what a user added, None if there is nothing.
+        removed: which names a user removed, None if there are none.
         manifest: content of the folder's manifest.json.
 
     Raises:
@@ -148,6 +150,7 @@ class KnowledgeBase:
             files = (DATABASE, NAME_TABLE)
             self.manifest: dict[str, Any] = read_manifest(self.path, KIND, VERSION, missing="E101", damaged="E102", content=_Manifest, files=files)
             self.added: Overlay | None = None
+            self.removed: Removals | None = None
             self._database = Database(self.path / DATABASE)
             if is_every_byte():
                 self._database.check_pages()
@@ -187,14 +190,14 @@ class KnowledgeBase:
         return int(self.manifest["counts"]["concepts"]) + (len(self.added.rows) if self.added is not None else 0)
 
     def with_additions(self, additions: Additions) -> KnowledgeBase:
-        """Return this knowledge base with other additions, which replace those it has. It shares files and connections with this one.
+        """Return this knowledge base with other additions and removals, which replace those it has. It shares files and connections with this one.
 
         Raises:
             SapbertError: E022, a name belongs to no concept.
         """
         view = KnowledgeBase.__new__(KnowledgeBase)
-        view.__dict__.update(self.__dict__, added=None, _concepts=LRUCache(_CACHED))
-        if additions:
+        view.__dict__.update(self.__dict__, added=None, removed=None, _concepts=LRUCache(_CACHED))
+        if additions.names:
 
             def find(text: str, language: str) -> int | None:
                 return view.find([text], language).get(text)
@@ -203,7 +206,26 @@ class KnowledgeBase:
                 return bool(view._sql("SELECT definition IS NOT NULL FROM concept WHERE row = ?", row).one()[0])
 
             view.added = Overlay(additions, view.row_of, find, defined, view.concept_id, (view.n_surface_forms, len(view)))
+        if additions.removed:
+
+            def row_of(concept_id: str) -> int | None:
+                return next(iter(view.rows_of(concept_id)), None)
+
+            added = {} if view.added is None else view.added.names
+            view.removed = Removals(additions.removed, view.name_table, row_of, view._rows_of_forms, view._forms_of, added)
         return view
+
+    def _rows_of_forms(self, norms: Iterable[str]) -> dict[str, int]:
+        """Return normalised name -> row of its surface form in the files, also for removed names."""
+        hits = ((norm, self._sql("SELECT row FROM string WHERE norm = ?", norm).fetchone()) for norm in norms)
+        return {norm: hit[0] for norm, hit in hits if hit}
+
+    def _forms_of(self, concept: int) -> list[tuple[int, Name]]:
+        """Return (row of the surface form, name) of each name that a concept (a row) has in the files, the best first."""
+        if self.added is not None and self.added.is_new(concept):
+            return []
+        sql = "SELECT string, text, source, language, term_type, rank FROM name WHERE concept = ? ORDER BY rank, rowid"
+        return [(found[0], Name(*found[1:])) for found in self._sql(sql, concept)]
 
     @property
     def n_surface_forms(self) -> int:
@@ -278,17 +300,21 @@ class KnowledgeBase:
         for name in names:
             norm = normalise(name, language)
             hit = self._sql("SELECT row FROM string WHERE norm = ?", norm).fetchone()
-            if hit:
+            if hit and not (self.removed is not None and hit[0] in self.removed.gone):
                 found[name] = hit[0]
             elif self.added is not None and norm in self.added.by_norm:
                 found[name] = self.added.by_norm[norm]
         return found
 
     def names_of_surface_form(self, row: int) -> list[tuple[int, Name]]:
-        """Return (concept row, Name) of every name with this surface form: added names first, then by concept, the best first."""
+        """Return (concept row, Name) of every name with this surface form: added names first, then by concept, the best first. Removed ones are left out."""
         sql = "SELECT concept, text, source, language, term_type, rank FROM name WHERE string = ? ORDER BY concept, rank, rowid"
         added = [] if self.added is None else self.added.of_surface_form(row)
-        return [*added, *((found[0], Name(*found[1:])) for found in self._sql(sql, row))]
+        rows = ((found[0], Name(*found[1:])) for found in self._sql(sql, row))
+        return [*added, *((concept, name) for concept, name in rows if not self._is_removed(row, concept))]
+
+    def _is_removed(self, surface_form: int, concept: int) -> bool:
+        return self.removed is not None and self.removed.is_removed(surface_form, concept)
 
     def names_that_begin(self, text: str, limit: int) -> list[tuple[int, str]]:
         """Return (concept row, name as its source writes it) of names that begin with a text, the shortest first.
@@ -480,13 +506,13 @@ class KnowledgeBase:
         )
 
     def names_of(self, row: int) -> list[Name]:
-        """Return only the names of the concept in a row, the canonical one first."""
+        """Return only the names of the concept in a row, the canonical one first. Removed names are left out, except the canonical one."""
         if self.added is not None and self.added.is_new(row):
             return self.added.names_of(row)
         return self._names(row, self._sql("SELECT name FROM concept WHERE row = ?", row).one()[0])
 
     def _names(self, row: int, canonical: str) -> list[Name]:
-        names = [Name(*n) for n in self._sql("SELECT text, source, language, term_type, rank FROM name WHERE concept = ? ORDER BY rank, rowid", row)]
+        names = [name for form, name in self._forms_of(row) if name.text == canonical or not self._is_removed(form, row)]
         added = [] if self.added is None else self.added.names_of(row)
         return [*sorted(names, key=lambda n: n.text != canonical), *added]  # stable
 
@@ -626,11 +652,11 @@ class KnowledgeBase:
         return self._database.sql(statement, *values)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"path": self.path, "added": self.added}
+        return {"path": self.path, "added": self.added, "removed": self.removed}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(state["path"])  # type: ignore[misc]
-        self.added = state["added"]
+        self.added, self.removed = state["added"], state["removed"]
 
 
 def _spellings(concept_id: str) -> Iterator[str]:

@@ -8,6 +8,7 @@ patterns would take longer than the search, and plurals would not be found.
 import re
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, Dict, FrozenSet, List, Optional, Protocol, Set, Tuple, Union, runtime_checkable
@@ -31,8 +32,9 @@ from ..errors import DamagedFile, SapbertError, fail, warn
 from ..files import writing_folder
 from ..kb import semantic_types
 from ..kb.additions import Additions
-from ..kb.concept import ENGLISH, lower_case, normalise, stem
+from ..kb.concept import ENGLISH, lower_case, normalise, other_numbers, stem
 from ..kb.knowledge_base import KnowledgeBase, MatchableName
+from ..kb.removals import same_name
 from ..kb.writing import CAPITALS, MEASURED, POSSESSIVE, fits, has_value, in_capitals, is_mostly_capitals
 from ..registry import check_linker_name
 from . import casing
@@ -80,7 +82,7 @@ class HasKnowledgeBase(Protocol):
 
     @property
     def additions(self) -> Additions:
-        """Names and concepts that a user added. Each change creates a new object."""
+        """Names and concepts that a user added, and names that a user removed. Each change creates a new object."""
         ...
 
     def load(self) -> None:
@@ -227,9 +229,10 @@ class ConceptMatcher(DocComponent):
         self._phrases: Optional[Phrases] = None
         self._spelling: Optional[Spelling] = None
         self._corrected: LRUCache[str, Optional[str]] = LRUCache(_REMEMBERED // 10)
-        # name of each linker in the pipeline -> its additions, and their phrases
-        self._added: Dict[str, Tuple[Additions, Phrases]] = {}
+        # name of each linker in the pipeline -> its additions, their phrases, and the phrases that were removed
+        self._added: Dict[str, Tuple[Additions, Phrases, Phrases]] = {}
         self._more: Optional[Phrases] = None  # the phrases of all additions
+        self._stopped = Collected().phrases().hashes  # hashes of removed names
 
     def __len__(self) -> int:
         """Return the number of phrases that are looked for."""
@@ -243,17 +246,36 @@ class ConceptMatcher(DocComponent):
         for name, component in self.nlp.pipeline:
             if isinstance(component, HasKnowledgeBase):
                 component.load()  # the linker's folder may hold additions
-                if self._added.get(name, (None, None))[0] is not component.additions:  # each change creates a new object
-                    self._added[name] = component.additions, self._collect(self._added_names(component.kb, component.additions), {})
+                if name not in self._added or self._added[name][0] is not component.additions:  # each change creates a new object
+                    kb, additions = component.kb, component.additions
+                    removed = self._removed_phrases(kb, additions)
+                    self._added[name] = additions, self._collect(self._added_names(kb, additions), {}), removed
                     changed = True
         if changed:
-            self._more = union(phrases for _, phrases in self._added.values())
+            self._more = union(phrases for _, phrases, _ in self._added.values())
+            self._stopped = union(removed for _, _, removed in self._added.values()).hashes
+        assert self._phrases is not None
+        if self._phrases.stopped is not self._stopped:
+            self._phrases = replace(self._phrases, stopped=self._stopped)
 
     def _added_names(self, kb: KnowledgeBase, additions: Additions) -> Iterator[MatchableName]:
         for concept_id, text, language in additions.names:
             tuis = kb.concept(kb.row_of(concept_id)).types
             if self.types is None or not self.types.isdisjoint(tuis):
                 yield MatchableName(normalise(text, language), tuis[0] if tuis else None)
+
+    def _removed_phrases(self, kb: KnowledgeBase, additions: Additions) -> Phrases:
+        """Return the phrases of removed names that no concept has any more, and of the stop list. The label is not used."""
+        found = Collected()
+        for concept_id, text, language in additions.removed:
+            norm = normalise(text, language)
+            bare = " ".join(word for word in _WORD.findall(norm) if word[0].isalnum())
+            for name in dict.fromkeys([norm, bare]):
+                words = _WORD.findall(name)
+                forms = [name, same_name(name), *other_numbers(name)]
+                if 0 < len(words) <= MAX_WORDS and (concept_id is None or not kb.find(forms)):
+                    found.add([_hash(word, self._language) for word in words], "")
+        return found.phrases()
 
     def _find_kb(self) -> KnowledgeBase:
         if self.linker_name is None:
@@ -714,7 +736,8 @@ class ConceptMatcher(DocComponent):
     def _whole(self) -> Phrases:
         self.load()
         assert self._phrases is not None
-        return self._phrases if self._more is None else union([self._phrases, self._more])
+        own = self._phrases.whole()
+        return own if self._more is None else union([own, self._more])
 
 
 def _is_kb(folder: Path) -> bool:

@@ -80,6 +80,7 @@ class Phrases:
         lengths: (f,) bit i is set if a phrase of i + 1 words begins with this word.
         names: the labels.
         folder: folder from which the arrays are mapped; None if they are in memory.
+        stopped: (s,) hashes of phrases that are not found any more, ascending.
     """
 
     hashes: Hashes1d
@@ -88,14 +89,27 @@ class Phrases:
     lengths: npt.NDArray[np.uint16]
     names: tuple[str, ...] = ()
     folder: Path | None = field(default=None, compare=False)
+    stopped: Hashes1d = field(default_factory=lambda: np.zeros(0, dtype=np.uint64))
 
     def __getstate__(self) -> dict[str, Any]:
         """Pickle only the folder of mapped arrays, so that each process maps them."""
         kept = self.folder is not None and (self.folder / MANIFEST).is_file()
-        return {"folder": self.folder} if kept else {**self.__dict__, "folder": None}
+        return {"folder": self.folder, "stopped": self.stopped} if kept else {**self.__dict__, "folder": None}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state if "hashes" in state else self.from_disk(state["folder"]).__dict__)
+        self.__dict__.update(state if "hashes" in state else {**self.from_disk(state["folder"]).__dict__, **state})
+
+    def whole(self) -> Phrases:
+        """Return the phrases without those that are stopped, with arrays in memory if there are any."""
+        if not len(self.stopped):
+            return self
+        kept = ~np.isin(self.hashes, self.stopped)
+        return Phrases(self.hashes[kept], self.labels[kept], self.firsts, self.lengths, self.names)
+
+    def _found(self, wanted: Hashes1d) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+        """Return the index of each hash, and whether it is a phrase that is not stopped."""
+        at, there = _look_up(self.hashes, wanted)
+        return at, there & ~np.isin(wanted, self.stopped) if len(self.stopped) else there
 
     def __len__(self) -> int:
         """Return the number of phrases, n."""
@@ -121,7 +135,7 @@ class Phrases:
         for length in range(1, min(int(possible.max()).bit_length(), len(words)) + 1):
             run = _longer(run[: len(words) - length + 1], words[length - 1 :])
             some = np.flatnonzero(possible[: len(run)] >> (length - 1) & 1)
-            place, there = _look_up(self.hashes, run[some])
+            place, there = self._found(run[some])
             found[some[there]], labels[some[there]] = length, self.labels[place[there]]
         return found, labels
 
@@ -134,7 +148,7 @@ class Phrases:
         if not len(self) or not runs:
             return [None] * len(runs)
         counts = np.array([len(run) for run in runs], dtype=np.uint8)
-        at, there = _look_up(self.hashes, _joined(np.array([word for run in runs for word in run], dtype=np.uint64), counts))
+        at, there = self._found(_joined(np.array([word for run in runs for word in run], dtype=np.uint64), counts))
         return [self.names[self.labels[i]] if known else None for i, known in zip(at.tolist(), there.tolist())]
 
     def to_disk(self, folder: Path) -> None:

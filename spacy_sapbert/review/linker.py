@@ -1,4 +1,4 @@
-"""Connect a review with a linker: add notes with the links that the linker proposes, and add reviewers' names to the linker."""
+"""Connect a review with a linker: add notes with the links that the linker proposes, and apply the names that reviewers added and removed."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ..build.default_linkers import fingerprint_of
 from ..errors import SapbertError, logger
 from ..kb.additions import Additions
 from ..render.records import rows
-from .log import Log
+from .log import Log, NameChange
 from .store import ReviewStore
 
 
@@ -19,7 +19,8 @@ def state_of(linker: Any) -> str:
     bundle, calibration = linker.bundle, linker.bundle.calibration
     settings = {key: sorted(value) if isinstance(value, (set, frozenset)) else value for key, value in dataclasses.asdict(linker.settings).items()}
     fit = None if calibration is None else (calibration.fit_on, len(calibration.right), sum(calibration.right))
-    return fingerprint_of([bundle.kb.fingerprint, bundle.encoder.fingerprint, bundle.additions.names, fit, sorted(settings.items())])
+    names = [bundle.additions.names, *([bundle.additions.removed] if bundle.additions.removed else [])]
+    return fingerprint_of([bundle.kb.fingerprint, bundle.encoder.fingerprint, *names, fit, sorted(settings.items())])
 
 
 def add_docs(store: ReviewStore, linker: Any, docs: Iterable[tuple[Any, str]]) -> int:
@@ -45,33 +46,37 @@ def add_docs(store: ReviewStore, linker: Any, docs: Iterable[tuple[Any, str]]) -
 
 
 class AppliedNames:
-    """Applies the names of a review to a linker. A change takes effect with the next Doc; a name whose event was undone is removed.
+    """Applies the names of a review to a linker. A change takes effect with the next Doc; if the event of a name was undone, it has no effect any more.
 
     Args:
-        linker: the component. Names that it had before are kept.
+        linker: the component. Names that it had, or did not have, before are kept.
     """
 
     def __init__(self, linker: Any) -> None:
         self.linker = linker
         self._base: Additions = linker.bundle.additions
-        self._applied: list[tuple[str, str]] = []
+        self._applied: list[NameChange] = []
 
     def apply(self, log: Log) -> bool:
-        """Set the added names of the linker to those of a log, in addition to the names that it had before.
+        """Add to the linker the names that reviewers added, and remove those that they removed, in the order of the log.
 
         Returns:
             Whether the linker was changed.
         """
-        added, _ = log.names()
-        if added == self._applied:
+        changes = log.names()
+        if changes == self._applied:
             return False
         kb, additions = self.linker.bundle.kb, self._base
         language = "en" if self.linker.settings.english else self.linker.settings.language
-        for cui, name in added:
+        for change in changes:
             try:
-                additions = additions.with_names(kb.concept_id(kb.row_of(cui)), [name], language)
+                concept = None if change.cui is None else kb.concept_id(kb.row_of(change.cui))
+                if not change.adds:
+                    additions = additions.without_names(concept, [change.name], language)
+                elif concept is not None:
+                    additions = additions.with_names(concept, [change.name], language)
             except (KeyError, SapbertError):  # the concept is from another linker
-                logger.warning("a name that a reviewer added to %s is left out: this linker has no such concept", cui)
+                logger.warning("a name that a reviewer added to %s, or removed from it, is left out: this linker has no such concept", change.cui)
         self.linker.bundle = self.linker.bundle.with_additions(additions)
-        self._applied = added
+        self._applied = changes
         return True

@@ -29,6 +29,20 @@ class Decision(NamedTuple):
     at: str
 
 
+class NameChange(NamedTuple):
+    """A name that a reviewer added or removed.
+
+    Attributes:
+        cui: id of the concept; None: the name was removed from all concepts.
+        name: the name.
+        adds: whether it was added.
+    """
+
+    cui: str | None
+    name: str
+    adds: bool
+
+
 @dataclass
 class Reviewed:
     """All that reviewers decided about one mention.
@@ -115,17 +129,12 @@ class Log:
         added = [number for number in self._by_mention.get(mention, ()) if isinstance(self.events[number].said, AddMention)]
         return bool(added) and all(number in self.undone for number in added)
 
-    def names(self) -> tuple[list[tuple[str, str]], list[tuple[str | None, str]]]:
-        """Return the names that were added, as (concept id, name), and those that were removed, as (concept id or None, name).
-
-        For each concept and name, the last event counts.
-        """
-        last: dict[tuple[str | None, str], bool] = {}
+    def names(self) -> list[NameChange]:
+        """Return the names that were added and removed, in the order of their last events: for each concept and name the last event counts."""
+        last: dict[tuple[str | None, str], NameChange] = {}
         for event in self.standing():
             said = event.said
             if isinstance(said, (AddName, StopName)):
-                key = (said.cui, said.name)
-                last.pop(key, None)
-                last[key] = isinstance(said, AddName)
-        added = [(cui, name) for (cui, name), adds in last.items() if adds and cui is not None]
-        return added, [key for key, adds in last.items() if not adds]
+                last.pop((said.cui, said.name), None)
+                last[said.cui, said.name] = NameChange(said.cui, said.name, isinstance(said, AddName))
+        return list(last.values())

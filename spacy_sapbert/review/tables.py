@@ -140,7 +140,7 @@ def write_names(store: ReviewStore, stream: TextIO) -> int:
     Returns:
         Number of names.
     """
-    added, _ = store.log().names()
+    added = [(change.cui, change.name) for change in store.log().names() if change.adds and change.cui is not None]
     stream.write("\t".join(COLUMNS) + "\n")
     for cui, name in added:
         stream.write("\t".join([cui, one_line(name), "en", SOURCE, "SY", *[""] * (len(COLUMNS) - 5)]) + "\n")

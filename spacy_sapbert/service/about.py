@@ -39,6 +39,7 @@ def about_linker(nlp: Language, linker: Any, settings: ServiceSettings) -> dict[
             "ranker": None if bundle.ranker is None else bundle.ranker.fingerprint,
             "calibration": None if calibration is None else {"fit_on": calibration.fit_on, "mentions": len(calibration.right)},
             "added_names": len(bundle.additions.names),
+            "removed_names": len(bundle.additions.removed),
         },
         "settings": {setting: getattr(linker.settings, setting) for setting in sorted({*settings.allow, *LINKING})},
         "a_request_may_change": list(settings.allow),

@@ -63,7 +63,7 @@ class Review:
 
     @property
     def linker(self) -> Any:
-        """The linker, with the names that reviewers added."""
+        """The linker, with the names that reviewers added, and without those that they removed."""
         linker = self._linking().linker
         with self._lock:
             if self._names is None or self._names.linker is not linker:
@@ -72,7 +72,7 @@ class Review:
         return linker
 
     def record(self, reviewer: str, given: Any) -> dict[str, Any]:
-        """Write the event of a reviewer into the log. A name that a reviewer adds takes effect in the linker at once.
+        """Write the event of a reviewer into the log. A name that a reviewer adds or removes takes effect in the linker at once.
 
         Args:
             reviewer: name of the reviewer.
@@ -82,14 +82,14 @@ class Review:
             Number of the event, number of its mention, and time.
 
         Raises:
-            SapbertError: E024, the name cannot be added; E082, the event is not valid; E084, the concept, note, mention or event does not exist.
+            SapbertError: E024, the name cannot be added or removed; E082, the event is not valid; E084, the concept, note, mention or event does not exist.
         """
         said, kb = read_event(given), self.linker.kb
-        if isinstance(said, StopName):
-            raise fail("E082", why="the service can't remove a name of a concept yet; reject its links instead.")
-        if isinstance(said, (AddName, AddMention, Choose)) and said.cui != NIL and said.cui not in kb:
+        if isinstance(said, (AddMention, Choose)) and said.cui != NIL and said.cui not in kb:
             raise fail("E084", what="concept")
-        if isinstance(said, AddName):
+        if isinstance(said, (AddName, StopName)):
+            if said.cui is not None and said.cui not in kb:
+                raise fail("E084", what="concept")
             check_names([said.name], "en", MAX_NAME_CHARS)
         event = self.store.record(reviewer, given)
         _ = self.linker

@@ -261,7 +261,7 @@ def test_damaged_files(nlp: Language, tmp_path: Path, damage: str) -> None:
     if damage == "json":
         file.write_text(file.read_text(encoding="utf-8")[:-9], encoding="utf-8")
     elif damage == "format":
-        file.write_text(json.dumps({**content, "format": 2}), encoding="utf-8")
+        file.write_text(json.dumps({**content, "format": 3}), encoding="utf-8")
     else:
         file.write_text(json.dumps({**content, "names": [["C0000000", "x", "en"]], "strings": []}), encoding="utf-8")
     with pytest.raises(SapbertError) as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -125,6 +126,40 @@ def test_names_are_the_linkers_at_once_and_go_when_undone(decided: ReviewStore, 
     assert applied.apply(decided.log())
     assert not nlp("She has the squeeze.").ents
     assert state_of(linker) == before
+
+
+def test_removed_names_are_not_linked_and_come_back_when_undone(decided: ReviewStore, nlp: Any) -> None:
+    linker = nlp.get_pipe("sapbert_linker")
+    text = "Fever, hypertension and asthma."
+    applied, before = AppliedNames(linker), state_of(linker)
+    links = [(ent.text, ent.kb_id_) for ent in nlp(text).ents]
+    assert links == [("Fever", "C9100027"), ("hypertension", "C9100009"), ("asthma", "C9100013")]
+    decided.record("Bo", {"kind": "stop", "name": "fever"})
+    stopped = decided.record("Bo", {"kind": "stop", "cui": "C9100009", "name": "Hypertension"})
+    decided.record("Bo", {"kind": "stop", "cui": "C0000000", "name": "asthma"})  # a concept of another linker
+    assert applied.apply(decided.log())
+    assert not applied.apply(decided.log())
+    assert [(ent.text, ent.kb_id_) for ent in nlp(text).ents if ent.kb_id_] == [("asthma", "C9100013")]
+    now = state_of(linker)
+    assert now != before
+    decided.record("Bo", {"kind": "undo", "event": stopped.number})
+    assert applied.apply(decided.log())
+    assert [(ent.text, ent.kb_id_) for ent in nlp(text).ents if ent.kb_id_] == links[1:]
+    assert state_of(linker) not in (before, now)
+    decided.record("Ann", {"kind": "name", "cui": "C9100027", "name": "fever"})  # later than the stop, so it counts
+    applied.apply(decided.log())
+    assert [(ent.text, ent.kb_id_) for ent in nlp(text).ents] == links
+
+
+def test_applied_to_a_folder_they_are_saved(decided: ReviewStore, tiny_linker: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(tiny_linker, tmp_path / "linker"))
+    decided.record("Bo", {"kind": "stop", "name": "fever"})
+    for expected in ("1 names added to", "0 names added to"):
+        done = CliRunner().invoke(app, ["review", "apply", str(decided.path), str(folder)])
+        assert done.exit_code == 0, done.output
+        assert expected in done.output
+    linked = [(ent.text, ent.kb_id_) for ent in load(str(folder))("Fever and the squeeze.").ents if ent.kb_id_]
+    assert linked == [("the squeeze", "C9100009")]
 
 
 def test_the_report(decided: ReviewStore) -> None:

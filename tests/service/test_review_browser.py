@@ -161,6 +161,32 @@ def test_the_whole_loop(browser: Any, served: Any, linker_folder: Path, tmp_path
     page.close()
 
 
+def test_a_name_is_rejected_for_good_and_comes_back_with_undo(browser: Any, served: Any) -> None:
+    store, running = served(["Fever and asthma.", "Asthma, then fever.", "Still asthma."])
+    page = open_page(browser, running.url)
+    page.select_option("#order", "note")
+    open_note(page, "note_0")
+    page.locator("#note mark", has_text="asthma").click()
+    page.click("text=Never this concept")
+    page.wait_for_selector("#note mark.wrong:has-text('asthma')")  # the mention stays, as a rejected one
+    page.wait_for_function("() => document.querySelectorAll('#note mark').length === 2")
+    open_note(page, "note_1")
+    assert page.locator("#note mark:not(.nil)").all_inner_texts() == ["fever"]
+    page.locator("#note mark", has_text="fever").click()
+    page.click("text=Never any concept")
+    page.wait_for_selector("#note mark.wrong:has-text('fever')")
+    open_note(page, "note_2")
+    assert page.locator("#note mark:not(.nil)").count() == 0
+    assert [event.said.kind for event in store.events()] == ["reject", "stop", "reject", "stop"]
+    page.evaluate("document.activeElement.blur()")
+    for _ in range(4):
+        with page.expect_response(lambda answer: answer.url.endswith("/review/events") and answer.request.method == "POST"):
+            page.keyboard.press("u")
+    page.wait_for_selector("#note mark:not(.nil):has-text('asthma')")
+    assert store.log().names() == []
+    page.close()
+
+
 def test_two_browsers_see_each_other_and_differ(browser: Any, served: Any) -> None:
     store, running = served(["Fever and asthma."])
     ann, bo = open_page(browser, running.url, "Ann"), open_page(browser, running.url, "Bo")

@@ -94,6 +94,32 @@ def test_a_name_links_the_next_note_and_an_undone_one_does_not(start: Start) -> 
     assert client.get("/review/note", params={"id": "ward/2"}).json()["mentions"] == []
 
 
+def test_a_removed_name_has_an_effect_at_once_and_none_when_undone(start: Start) -> None:
+    client = start()
+
+    def links() -> list[tuple[str, str]]:
+        found = client.post("/link", json={"text": "Fever, no asthma."}).json()["results"][0]["mentions"]
+        return [(each["mention"], each["cui"]) for each in found if each["cui"] != "NIL"]
+
+    def shown() -> list[tuple[str, str]]:
+        note = client.get("/review/note", params={"id": "ward/1"}).json()
+        return [(each["mention"], each["cui"]) for each in note["mentions"] if each["cui"] != "NIL"]
+
+    assert links() == [("Fever", "C9100027"), ("asthma", "C9100013")]
+    assert shown() == [("Fever", "C9100027"), ("cold", "C9100020")]
+    stopped = say(client, kind="stop", name="FEVER").json()["event"]
+    assert links() == [("asthma", "C9100013")]
+    assert shown() == [("cold", "C9100020")]
+    removed = say(client, kind="stop", name="asthma", cui="C9100013").json()["event"]
+    assert links() == []
+    assert client.get("/version").json()["linker"]["removed_names"] == 2
+    say(client, kind="undo", event=stopped)
+    assert links() == [("Fever", "C9100027")]
+    assert shown() == [("Fever", "C9100027"), ("cold", "C9100020")]
+    say(client, kind="undo", event=removed)
+    assert links() == [("Fever", "C9100027"), ("asthma", "C9100013")]
+
+
 def test_notes_are_found_by_text_and_concept(start: Start) -> None:
     client = start()
     assert client.get("/review/notes", params={"find": "BLOBBY"}).json()["notes"][0][0] == "ward/2"
@@ -122,7 +148,8 @@ def test_markup_of_a_note_is_text(start: Start) -> None:
         ({"kind": "choose", "mention": 1, "cui": "C0000000"}, 404, "E084"),
         ({"kind": "name", "cui": "C9100009", "name": "..."}, 422, "E024"),
         ({"kind": "add", "note": "ward/1", "start": 0, "end": 999, "cui": "NIL"}, 422, "E082"),
-        ({"kind": "stop", "name": "cold"}, 422, "E082"),  # it would have no effect
+        ({"kind": "stop", "cui": "C0000000", "name": "cold"}, 404, "E084"),
+        ({"kind": "stop", "name": "..."}, 422, "E024"),
         ({"kind": "delete everything"}, 422, "E082"),
         ({}, 422, "E082"),
     ],

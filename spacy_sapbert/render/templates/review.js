@@ -197,10 +197,21 @@ function statuses(mention) {
 }
 
 function naming(mention) {
-  const name = make("input", mention.mention, { id: "new-name", value: mention.mention, maxLength: 200 });
+  const name = make("input", null, { id: "new-name", value: mention.mention, maxLength: 200 });
   const add = action("Add as a name", () => say({ kind: "name", cui: mention.now, name: name.value.trim() }));
-  add.disabled = mention.now === "NIL";
-  return make("div", null, { className: "row" }, make("label", "Name ", {}, name), add);
+  const remove = action("Never this concept", () => removeName(mention, name.value.trim(), mention.now));
+  remove.title = "Remove this name from the concept. From now on no mention with this text is linked to it.";
+  const stop = action("Never any concept", () => removeName(mention, name.value.trim(), null));
+  stop.title = "Put this name on the stop list. From now on no mention with this text is linked.";
+  add.disabled = remove.disabled = mention.now === "NIL";
+  return make("div", null, { className: "row" }, make("label", "Name ", {}, name), add, remove, stop);
+}
+
+// The mention is rejected, too, so that its note keeps it when it is linked again.
+async function removeName(mention, name, cui) {
+  const wrong = mention.decided === null && mention.cui !== "NIL" && (cui === null || cui === mention.cui);
+  if (wrong && !(await say({ kind: "reject", mention: mention.number, cui: mention.cui }))) return;
+  await say(cui === null ? { kind: "stop", name } : { kind: "stop", name, cui });
 }
 
 function adding() {
@@ -224,6 +235,7 @@ const say = guarded(async (said, next = false) => {
     await openNote(here, chosen);
   }
   await figures();
+  return true;
 });
 
 function decide(kind, more = {}) {
