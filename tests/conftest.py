@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from filelock import FileLock
@@ -18,6 +20,7 @@ DATA = Path(__file__).parent / "data"
 SHARED = Path(os.environ.get("SPACY_SAPBERT_DATA", Path(__file__).parents[2] / "shared" / "data"))
 
 
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 RINGS = ("unit", "e2e", "data")
 
 
@@ -103,3 +106,15 @@ def data_folder() -> Path:
     if not SHARED.is_dir():
         pytest.skip(f"{SHARED} is not there; set SPACY_SAPBERT_DATA")
     return SHARED
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A browser; skip if there is none."""
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright==1.55.0")
+    if CHROMIUM is None:
+        pytest.skip("there is no chromium: apt-get install chromium, or name one in the environment variable CHROMIUM")
+    with playwright.sync_playwright() as driver:
+        opened = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield opened
+        opened.close()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import csv
+import hashlib
 import io
 import json
 import re
@@ -20,7 +22,7 @@ from spacy.tokens import Doc, Span
 
 from spacy_sapbert import render
 from spacy_sapbert.kb.knowledge_base import Entity
-from spacy_sapbert.render.html import marked_note
+from spacy_sapbert.render.html import marked_note, page_script
 
 VOID = {"meta", "br", "wbr", "hr", "img", "link", "input"}
 TEXT = 'Mother had fits.\n\n  - floppy baby, <b>fits</b> & "zorbing"\n'
@@ -327,8 +329,8 @@ def test_html_escapes_everything(kb: SimpleNamespace) -> None:
     )
     html = render.to_html([(doc, evil)], kb, evil)
     page = Page(html)
-    assert "<script" not in html
-    assert not page.all("script")
+    assert "<script" not in html.replace(f"<script>{page_script()}</script>", "", 1)  # the page's own script, which is the same in every page
+    assert page.all("script") == [{}]
     assert page.entities == doc.text
     assert not [name for _, attributes in page.tags for name in attributes if name.startswith("on")]
     assert "&lt;script&gt;" in html
@@ -337,11 +339,25 @@ def test_html_escapes_everything(kb: SimpleNamespace) -> None:
 def test_html_loads_nothing(doc: Doc, kb: SimpleNamespace) -> None:
     html = render.to_html([(doc, "n1")], kb, "Links")
     page = Page(html)
-    assert not [tag for tag, _ in page.tags if tag in {"script", "link", "img", "iframe", "object", "embed", "video", "audio", "source", "base"}]
+    assert not [tag for tag, _ in page.tags if tag in {"link", "img", "iframe", "object", "embed", "video", "audio", "source", "base", "form"}]
     assert not [attributes for _, attributes in page.tags if "src" in attributes or "srcset" in attributes]
     assert "@import" not in html
     assert "url(" not in html
     assert "default-src 'none'" in html
+
+
+def test_html_allows_only_its_own_script(doc: Doc, kb: SimpleNamespace) -> None:
+    html = render.to_html([(doc, "n1")], kb, "Links")
+    (script,) = re.findall(r"<script>(.*?)</script>", html, re.DOTALL)
+    digest = base64.b64encode(hashlib.sha256(script.encode("utf-8")).digest()).decode("ascii")
+    (policy,) = re.findall(r'<meta http-equiv="Content-Security-Policy" content="([^"]*)">', html)
+    assert policy == f"default-src 'none'; style-src 'unsafe-inline'; script-src 'sha256-{digest}'"
+    for way in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "Function("):
+        assert way not in script
+
+
+def test_html_without_notes_has_no_script(kb: SimpleNamespace) -> None:
+    assert Page(render.to_html([], kb, "Links")).all("script") == []
 
 
 def test_html_with_overlapping_spans(doc: Doc, kb: SimpleNamespace) -> None:
@@ -387,7 +403,7 @@ def test_html_on_several_pages(doc: Doc, kb: SimpleNamespace) -> None:
 def test_doubtful_links_are_hatched(probability: float | None, doubtful: bool) -> None:
     row = {"start": 0, "end": 4, "label": "DISO", "cui": "C1", "types": [], "status": ["family"], "probability": probability}
     html, also = marked_note("fits", [row, {**row, "cui": "NIL", "start": 1}], ["m-1", "m-2"], "panel")
-    assert (' doubt" data-s="family" id="m-1"' in html) == doubtful
+    assert (' doubt" data-s="family"' in html) == doubtful
     assert len(also) == 1
     assert "doubt" not in also[0]  # a mention without a link is not doubtful
 

@@ -1,10 +1,13 @@
-"""Write linked notes as one HTML page: a Jinja template with autoescape, and a style sheet."""
+"""Write linked notes as one HTML page: a Jinja template with autoescape, a style sheet and a script. The review page of the service shares them."""
 
 from __future__ import annotations
 
+import hashlib
+from base64 import b64encode
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
+from importlib import resources
 from typing import Any, NamedTuple
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -35,11 +38,14 @@ from .records import (
 
 # displaCy fills this in for every mention and escapes {text}. The card comes from a template that escapes its values. There is no white space
 # around the tags, because it would be visible: the text is shown with `white-space: pre-wrap`
-MARK = '<mark class="m g-{group}{nil}{status}" data-s="{says}" id="{id}" tabindex="0" aria-describedby="{card_id}">{text}{card}</mark>'
+MARK = (
+    '<mark class="m g-{group}{nil}{status}" data-s="{says}" data-c="{cui}" data-p="{probability}" id="{id}" tabindex="0" aria-describedby="{card_id}">'
+    "{text}{card}</mark>"
+)
 MAX_CANDIDATES, MAX_CODES = 5, 6
 MAX_DEFINITION = 280
 PLACE = "<!--pages-->"  # where the number of the page and the links to the other pages are filled in
-POLICY = "default-src 'none'; style-src 'unsafe-inline'"  # the page loads and runs nothing, whatever a note contains
+POLICY = "default-src 'none'; style-src 'unsafe-inline'"  # the page loads nothing, and runs only its own script, whatever a note contains
 HEAD_BYTES = 2048  # the title of a page is in its first bytes
 DOUBTFUL = 0.6  # links with a lower probability are marked as doubtful
 
@@ -78,7 +84,9 @@ def to_html(
     pages: Pages | None = None,
     later: bool = False,
 ) -> str:
-    """Return one page that needs no other file: no script and no network, readable on a phone, on paper and in dark mode.
+    """Return one page that needs no other file and no network, readable on a phone, on paper and in dark mode.
+
+    Its own script searches, filters and sorts. Without it, as in the preview of a mail program, the page can be read all the same.
 
     Args:
         docs_with_ids: (Doc, id of the note) pairs, as `nlp.pipe(…, as_tuples=True)` yields them.
@@ -105,6 +113,10 @@ def to_html(
         title=title,
         place=Markup(PLACE),
         style=Markup(page_style()),
+        script=Markup(page_script()),
+        kinds=[(group, name) for group, name in _kinds() if group in {group_of(row) for row in every}],
+        statuses=STATUS_NAMES.items(),
+        more=(),
         summary=summary(every),
         legend=_legend(every),
         notes=notes,
@@ -145,18 +157,37 @@ def _environment() -> Environment:
         loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True
     )
     environment.globals["concept_url"] = concept_url
-    environment.globals["policy"] = Markup(POLICY)
+    digest = b64encode(hashlib.sha256(page_script().encode("utf-8")).digest()).decode("ascii")
+    environment.globals["policy"] = Markup(f"{POLICY}; script-src 'sha256-{digest}'")
     environment.filters["breakable"] = _breakable
     return environment
 
 
 def page_style() -> str:
     """Return the style sheet of the page, with the colours of all groups."""
-    environment = _environment()
-    assert environment.loader is not None
-    style, _, _ = environment.loader.get_source(environment, "page.css")
     hues = "".join(f".g-{group}{{--h:{hue}}}" for group, (_, hue) in GROUPS.items())
-    return str(style.replace("/*groups*/", hues))
+    return _source("page.css").replace("/*groups*/", hues)
+
+
+def page_script() -> str:
+    """Return the script of the page."""
+    return _source("shared.js") + _source("page.js")
+
+
+def review_page() -> tuple[str, str, str]:
+    """Return the review page of the service, its style sheet and its script. The page holds no notes: its script asks for them."""
+    more = [("open", "open"), ("disputed", "disputed")]
+    page = _environment().get_template("review.html.jinja").render(kinds=_kinds(), statuses=STATUS_NAMES.items(), more=more)
+    return page, page_style() + _source("review.css"), _source("shared.js") + _source("review.js")
+
+
+def _kinds() -> list[tuple[str, str]]:
+    """Return (group, name) of every kind of mention."""
+    return [*((group, name) for group, (name, _) in GROUPS.items()), ("other", "Other")]
+
+
+def _source(name: str) -> str:
+    return resources.files("spacy_sapbert.render").joinpath("templates").joinpath(name).read_text(encoding="utf-8")
 
 
 def _breakable(name: str) -> Markup:
@@ -228,7 +259,15 @@ def _marked(text: str, rows: list[Row], marks: list[dict[str, Any]], settings: d
             taken.append((row["start"], row["end"]))
     inside, kept, also = set(taken), [], []
     for row, mark in zip(rows, marks):
-        params = {"group": group_of(row), "nil": " nil" if row["cui"] == NIL else "", "status": _classes(row), "says": status_names(row), **mark}
+        params = {
+            "group": group_of(row),
+            "nil": " nil" if row["cui"] == NIL else "",
+            "status": _classes(row),
+            "says": status_names(row),
+            "cui": escape(row["cui"]),  # displaCy escapes only the text
+            "probability": "" if row["probability"] is None else f"{row['probability']:.3g}",
+            **mark,
+        }
         ent = {"start": row["start"], "end": row["end"], "label": row["label"], "params": params}
         if (row["start"], row["end"]) in inside:
             inside.remove((row["start"], row["end"]))

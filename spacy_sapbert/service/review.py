@@ -6,7 +6,6 @@ import io
 import json
 import threading
 from collections.abc import Callable
-from importlib import resources
 from pathlib import Path
 from typing import Annotated, Any, Literal
 from urllib.parse import unquote
@@ -18,7 +17,7 @@ from starlette.concurrency import run_in_threadpool
 from ..errors import fail
 from ..kb.additions import check_names
 from ..kb.concept import MAX_NAME_CHARS
-from ..render.html import page_style
+from ..render.html import review_page
 from ..render.records import NIL, name_of
 from ..review import gold, tables
 from ..review.events import AddMention, AddName, Choose, StopName, read_event
@@ -110,10 +109,6 @@ class Review:
         return stream.getvalue().encode("utf-8")
 
 
-def _file(name: str) -> bytes:
-    return resources.files("spacy_sapbert.render").joinpath("templates").joinpath(name).read_bytes()
-
-
 def add_review(app: FastAPI, service: Any, path: Path) -> None:
     """Add the routes of a review to a service.
 
@@ -128,8 +123,7 @@ def add_review(app: FastAPI, service: Any, path: Path) -> None:
     review = Review(path, lambda: service.linking)
     store = review.store
     app.state.review = review
-    page, script = _file("review.html"), _file("review.js")
-    style = (page_style() + _file("review.css").decode("utf-8")).encode("utf-8")
+    page, style, script = (part.encode("utf-8") for part in review_page())
 
     @app.get("/", include_in_schema=False)
     async def index() -> Response:

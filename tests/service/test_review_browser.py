@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import socket
 import threading
@@ -25,23 +24,10 @@ from spacy_sapbert.service.settings import ServiceSettings
 
 pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("one_thread")]
 SECONDS = 60
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 HOSTILE = "<script>window.hacked = 1</script> Fever <img src=x onerror='window.hacked = 1'>\nsecond 🤒 line: asthma"
 CLEAR = [f"Patient {i}. Fever and hypertension. Known asthma." for i in range(20)]
 AMBIGUOUS = ["Old MI.", "MS in the chart.", "PE was seen.", "Another MI.", "History of MS."]  # abbreviations with two meanings
 BLOBBY = "Blobby since Monday."
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    """A browser; skip if there is none."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright==1.55.0")
-    if CHROMIUM is None:
-        pytest.skip("there is no chromium: apt-get install chromium, or name one in the environment variable CHROMIUM")
-    with playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield opened
-        opened.close()
 
 
 @pytest.fixture

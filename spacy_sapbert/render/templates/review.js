@@ -1,15 +1,6 @@
-"use strict";
-// The text of a note comes from the server as escaped HTML; everything else is set as text.
-const $ = (id) => document.getElementById(id);
-const PAGE = 50, POLL = 5000, STATUSES = { negated: "denied", uncertain: "uncertain", hypothetical: "hypothetical", historical: "past", family: "family" };
+// The review page. shared.js comes before it. The text of a note comes from the server as escaped HTML; everything else is set as text.
+const PAGE = 50, POLL = 5000, STATUSES = Object.fromEntries([...$("status").options].slice(2).map((each) => [each.value, each.text]));
 const state = { notes: [], total: 0, cui: "", note: null, wanted: null, chosen: 0, mine: [], last: 0, lists: 0, opened: 0 };
-
-function make(tag, text, set = {}, ...inside) {
-  const element = Object.assign(document.createElement(tag), set);
-  if (text !== null && text !== undefined) element.textContent = text;
-  element.append(...inside);
-  return element;
-}
 
 async function ask(path, said) {
   const headers = { "X-API-Key": $("key").value, "X-Reviewer": encodeURIComponent($("reviewer").value.trim()) };
@@ -69,6 +60,7 @@ const openNote = guarded(async (id, chosen = 0) => {
   }
   $("note").replaceChildren(...parts);
   for (const mention of note.mentions) {
+    Object.assign(mention, { linked: mention.now !== "NIL", nil: mention.now === "NIL", open: mention.decided === null });
     const mark = $(`m-${mention.number}`);
     mark.addEventListener("click", () => choose(mention.number));
     mark.addEventListener("focus", () => choose(mention.number, false));
@@ -76,7 +68,6 @@ const openNote = guarded(async (id, chosen = 0) => {
     mark.classList.toggle("wrong", ["reject", "nil", "choose"].includes(mention.decided));
     mark.classList.toggle("disputed", mention.disputed);
   }
-  showKinds();
   filter();
   showNotes();
   const first = shown().find((mention) => mention.decided === null) || shown()[0];
@@ -90,24 +81,11 @@ function neighbour(step) {
 
 // -- filters ----------------------------------------------------------------------------------------------------------
 
-function showKinds() {
-  const kinds = [...new Set(state.note.mentions.map((mention) => mention.group))].sort(), was = $("kind").value;
-  $("kind").replaceChildren(make("option", "all", { value: "" }), ...kinds.map((kind) => make("option", kind, { value: kind })));
-  if (kinds.includes(was)) $("kind").value = was;
-}
-
-function fits(mention) {
-  const kind = $("kind").value, status = $("status").value, below = parseFloat($("below").value), which = $("which").value;
-  return (!kind || mention.group === kind)
-    && (!status || (status === "present" ? !mention.status.length : mention.status.includes(status)))
-    && (Number.isNaN(below) || (mention.probability !== null && mention.probability < below))
-    && (!state.cui || mention.now === state.cui || mention.cui === state.cui)
-    && ({ "": true, linked: mention.now !== "NIL", nil: mention.now === "NIL", open: mention.decided === null, disputed: mention.disputed })[which];
-}
-const shown = () => (state.note ? state.note.mentions.filter(fits) : []);
+const wanted = (mention) => fits(mention) && (!state.cui || mention.now === state.cui || mention.cui === state.cui);
+const shown = () => (state.note ? state.note.mentions.filter(wanted) : []);
 
 function filter() {
-  for (const mention of state.note ? state.note.mentions : []) $(`m-${mention.number}`).classList.toggle("off", !fits(mention));
+  for (const mention of state.note ? state.note.mentions : []) $(`m-${mention.number}`).classList.toggle("off", !wanted(mention));
 }
 
 // -- the chosen mention -----------------------------------------------------------------------------------------------
@@ -127,7 +105,7 @@ function choose(number, focus = true) {
 
 function step(by) {
   const all = shown(), at = all.findIndex((mention) => mention.number === state.chosen);
-  if (all.length) choose(all[at < 0 ? 0 : Math.min(Math.max(at + by, 0), all.length - 1)].number);
+  if (all.length) choose(all[neighbourOf(at, by, all.length)].number);
 }
 
 function conceptLine(id, concept) {
@@ -324,16 +302,13 @@ const KEYS = { j: () => step(1), k: () => step(-1), a: () => decide("accept"), r
   m: () => { const input = $("added-concept"); addMention((input && input.value.trim()) || "NIL"); }, s: moveSpan,
   Enter: () => { const first = document.querySelector("#candidates button"); if (first) first.focus(); } };
 
-document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input,select,textarea,a,summary")) return;
-  if (event.key === "Enter" && event.target.closest("button")) return;
+onKeys(KEYS, (key) => {
   const mention = current(), candidates = mention ? mention.candidates.slice(0, 5) : [];
-  if (/^[1-5]$/.test(event.key) && candidates[event.key - 1]) decide("choose", { cui: candidates[event.key - 1][0] });
-  else if (KEYS[event.key]) KEYS[event.key]();
-  else return;
-  event.preventDefault();
+  if (!/^[1-5]$/.test(key) || !candidates[key - 1]) return false;
+  decide("choose", { cui: candidates[key - 1][0] });
+  return true;
 });
-for (const id of ["kind", "status", "below", "which"]) $(id).addEventListener("change", () => { filter(); });
+onFilters(filter);
 for (const id of ["order", "find"]) $(id).addEventListener("change", () => { listNotes(); figures(); });
 $("key").addEventListener("change", () => start());
 $("more").addEventListener("click", () => listNotes(true));
