@@ -65,6 +65,7 @@ DEV = [
     "httpx>=0.27",
     "hypothesis>=6.90",
     "mypy>=1.10",
+    "playwright>=1.55",  # drives the browser of the browser tests
     "psutil>=5.9",
     "pytest>=8.0",
     "pytest-xdist>=3.6",

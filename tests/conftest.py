@@ -111,7 +111,7 @@ def data_folder() -> Path:
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     """A browser; skip if there is none."""
-    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright==1.55.0")
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
     if CHROMIUM is None:
         pytest.skip("there is no chromium: apt-get install chromium, or name one in the environment variable CHROMIUM")
     with playwright.sync_playwright() as driver:
