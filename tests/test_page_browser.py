@@ -51,7 +51,7 @@ def opened(browser: Any, file: Path) -> Iterator[Callable[..., Any]]:
     said: list[str] = []
 
     def make(width: int = 1280, **more: Any) -> Any:
-        page = browser.new_page(viewport={"width": width, "height": 900}, **more)
+        page = browser.new_page(viewport={"width": width, "height": 900}, reduced_motion="reduce", **more)
         page.set_default_timeout(10_000)
         page.on("pageerror", lambda error: said.append(str(error)))
         page.on("console", lambda message: said.append(message.text))
@@ -187,6 +187,24 @@ def test_the_keyboard_is_enough(opened: Any) -> None:
     assert page.input_value("#find") == "jk"
 
 
+def test_each_mention_shows_its_card(browser: Any, docs: list[tuple[Doc, str]], tiny_linker: Path, tmp_path: Path) -> None:
+    """Of equal cards only the first is in the file."""
+    kb = load(str(tiny_linker)).get_pipe("sapbert_linker").kb  # type: ignore[attr-defined]
+    path = tmp_path / "notes.html"
+    path.write_text(render.to_html([docs[0], (docs[0][0], "again")], kb, "Linked notes"), encoding="utf-8", newline="")
+    page = browser.new_page()
+    page.goto(path.as_uri())
+    assert 2 * page.locator(".card").count() == page.locator("main .m").count()
+    asthma = page.locator("main .m", has_text="asthma").nth(1)
+    assert asthma.locator(".card").count() == 0
+    asthma.hover()
+    assert asthma.locator(".card .name").inner_text() == "asthma"
+    assert asthma.locator(".card").is_visible()
+    ids = page.evaluate("[...document.querySelectorAll('[id]')].map(each => each.id)")
+    assert len(ids) == len(set(ids))
+    page.close()
+
+
 def test_markup_of_a_note_does_nothing(opened: Any) -> None:
     page = opened()
     assert page.evaluate("window.hacked") is None
@@ -206,6 +224,10 @@ def test_nothing_is_wider_than_the_window(opened: Any, width: int, scheme: str) 
     box = page.locator(".card:visible").bounding_box()
     assert box["x"] >= 0
     assert box["x"] + box["width"] <= width
+    for _ in range(7):
+        mark, card = page.locator(".m:focus").bounding_box(), page.locator(".card:visible").bounding_box()
+        assert mark["y"] + mark["height"] <= card["y"] + 4 or mark["y"] >= card["y"] + card["height"] - 4, "the card hides its mention"
+        page.keyboard.press("j")
 
 
 def test_without_scripts_the_page_is_read_all_the_same(browser: Any, file: Path) -> None:

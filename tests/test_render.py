@@ -408,6 +408,13 @@ def test_doubtful_links_are_hatched(probability: float | None, doubtful: bool) -
     assert "doubt" not in also[0]  # a mention without a link is not doubtful
 
 
+def test_equal_cards_are_in_the_page_once(doc: Doc, kb: SimpleNamespace) -> None:
+    page = Page(render.to_html([(doc, "n1"), (doc, "n2")], kb, "Links"))  # type: ignore[arg-type]
+    cards = [tag["id"] for tag in page.all("span") if tag.get("class") == "card"]
+    assert cards == ["card-0-0", "card-0-1", "card-0-2", "card-0-3"]
+    assert [mark["aria-describedby"] for mark in page.all("mark")] == 2 * cards
+
+
 def test_codes_stand_behind_their_vocabulary_once(kb: SimpleNamespace) -> None:
     codes = {"ICD10CM": ["I10", "I11"], "MESH": ["MESH:D1"]}
     doc = link(spacy.blank("en")("fits"), [("fits", "DISO", "C0036572", [("C0036572", 0.9)])], kb_codes={"fits": codes})

@@ -86,7 +86,8 @@ def to_html(
 ) -> str:
     """Return one page that needs no other file and no network, readable on a phone, on paper and in dark mode.
 
-    Its own script searches, filters and sorts. Without it, as in the preview of a mail program, the page can be read all the same.
+    Its own script searches, filters and sorts, and copies the card of a mention for equal ones. Without it, as in the preview of a mail program, the
+    page can be read all the same, with the tables below the notes.
 
     Args:
         docs_with_ids: (Doc, id of the note) pairs, as `nlp.pipe(…, as_tuples=True)` yields them.
@@ -99,6 +100,7 @@ def to_html(
     """
     notes: list[dict[str, Any]] = []
     every: list[Row] = []
+    cards: dict[str, str] = {}
     lang = "en"
     for n, (doc, note_id) in enumerate(docs_with_ids):
         lang = doc.lang_ or lang
@@ -106,7 +108,7 @@ def to_html(
         spans = [span for span in linked_spans(doc, attr) if (span.start, span.end) not in nested]
         note_rows = [row_of(span, kb, attr, note_id, extensions, nested=False) for span in spans]
         every += note_rows
-        notes.append(_note(doc.text, note_rows, get_doc_settings(doc), note_id, n, kb))
+        notes.append(_note(doc.text, note_rows, get_doc_settings(doc), note_id, n, kb, cards))
     page = _environment().get_template("page.html.jinja")
     rendered = page.render(
         lang=lang,
@@ -195,12 +197,25 @@ def _breakable(name: str) -> Markup:
     return Markup(str(escape(name)).replace("_", "_<wbr>"))
 
 
-def _note(text: str, rows: list[Row], settings: dict[str, Any], note_id: str, n: int, kb: KnowledgeBase) -> dict[str, Any]:
-    """Return the values that the template needs for one note; `n` is the number of the note on the page."""
+def _note(text: str, rows: list[Row], settings: dict[str, Any], note_id: str, n: int, kb: KnowledgeBase, cards: dict[str, str]) -> dict[str, Any]:
+    """Return the values that the template needs for one note.
+
+    Args:
+        text: the note.
+        rows: records of its mentions.
+        settings: displaCy's settings of the Doc.
+        note_id: id of the note.
+        n: number of the note on the page.
+        kb: the linker's knowledge base.
+        cards: values of a card -> id of its element; those of this note are added. Equal cards are in the page once, because they are most of it: the
+            script of the page copies the card of the first mention for the others.
+    """
     marks = []
     for i, row in enumerate(rows):
-        card_id = f"card-{n}-{i}"
-        card = _environment().get_template("card.html.jinja").render(card=_card(row, kb), id=card_id)
+        values = _card(row, kb)
+        card_id = cards.setdefault(repr(values), f"card-{n}-{i}")
+        first = card_id == f"card-{n}-{i}"
+        card = _environment().get_template("card.html.jinja").render(card=values, id=card_id) if first else ""
         marks.append({"id": f"m-{n}-{i}", "card_id": card_id, "card": card})
     marked, also = _marked(text, rows, marks, settings)
     nil = sum(row["cui"] == NIL for row in rows)

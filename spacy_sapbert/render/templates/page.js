@@ -89,6 +89,14 @@ function focusOn(mark) {
   mark.element.scrollIntoView({ block: "center" });
 }
 
+// Of equal cards, only the first one is in the page.
+function addCard(mark) {
+  if (!mark || mark.querySelector(".card")) return;
+  const card = $(mark.getAttribute("aria-describedby")).cloneNode(true);
+  card.removeAttribute("id");
+  mark.append(card);
+}
+
 const update = () => { show(); if ($("order").value === "doubt") sort(); };
 onFilters(update);
 for (const field of document.querySelectorAll("#find,#find-concept")) field.addEventListener("input", update);
@@ -101,7 +109,12 @@ for (const { link, cui } of concepts) {
     if (found.cui) { found.chosen = null; move(1); }
   });
 }
-$("notes").addEventListener("focusin", (event) => { found.chosen = markOf.get(event.target.closest(".m")) || found.chosen; });
+$("notes").addEventListener("pointerover", (event) => addCard(event.target.closest(".m")));
+$("notes").addEventListener("focusin", (event) => {
+  const mark = event.target.closest(".m");
+  addCard(mark);
+  found.chosen = markOf.get(mark) || found.chosen;
+});
 onKeys({ j: () => move(1), k: () => move(-1), n: () => moveNote(1), p: () => moveNote(-1),
   Enter: () => { const link = found.chosen && found.chosen.element.querySelector(".card a"); if (link) link.focus(); } });
 for (const tools of document.querySelectorAll(".tools")) tools.hidden = false; // without this script they would do nothing
