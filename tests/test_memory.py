@@ -7,8 +7,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
 from benchmarks.memory import own_mb
+from spacy_sapbert.cli import app, linking
 from spacy_sapbert.corpus import annotator
 from spacy_sapbert.corpus.annotate import annotate
 from spacy_sapbert.corpus.annotator import AnnotationSettings
@@ -38,3 +40,15 @@ def test_a_worker_returns_memory_after_each_partition(tiny_linker: Path, tmp_pat
     (tmp_path / "notes.jsonl").write_text("".join(json.dumps({"text": f"fever {i}"}) + "\n" for i in range(5)))
     annotate(tmp_path / "notes.jsonl", tmp_path / "out", AnnotationSettings(str(tiny_linker)), partition_size=2, progress=False)
     assert len(done) == 3
+
+
+def test_link_returns_memory_after_each_batch(tiny_linker: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    given: list[bool] = []
+    monkeypatch.setattr(linking, "return_free_memory", lambda: given.append(return_free_memory()))
+    monkeypatch.setattr(linking, "MAX_NOTES", 2)
+    (tmp_path / "notes.jsonl").write_text("".join(json.dumps({"text": f"fever {i}"}) + "\n" for i in range(5)))
+    command = ["link", str(tmp_path / "notes.jsonl"), "--format", "jsonl", "--out", str(tmp_path / "links.jsonl"), "--linker-name", str(tiny_linker)]
+    done = CliRunner().invoke(app, command)
+    assert done.exit_code == 0, done.output
+    assert len(given) == 3
+    assert len((tmp_path / "links.jsonl").read_text().splitlines()) == 5

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from ..corpus.isolated import Isolated, describe
 from ..errors import fail
+from ..memory import return_free_memory
 from .inputs import Inputs, Read
 
 MAX_NOTES, MAX_CHARACTERS = 256, 1_000_000  # a batch ends when it has so many notes or characters
@@ -97,6 +98,7 @@ class NotesRun:
                 if errors and not self._failed:
                     self._failed = [(batch[min(errors)].note_id, errors[min(errors)])]
                 yield batch
+                return_free_memory()
 
     def _cut(self) -> Iterator[list[Read]]:
         batch: list[Read] = []
