@@ -76,6 +76,13 @@ def test_links_to_files_of_the_repository_lead_somewhere(page: Path) -> None:
     assert [target for target in targets if not (page.parent / target).exists()] == []
 
 
+def test_pictures_are_used_and_small() -> None:
+    pictures = {path.name: path.stat().st_size for path in (ROOT / "docs" / "images").iterdir()}
+    text = "".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs").rglob("*.md"))
+    assert [name for name in pictures if f"images/{name})" not in text] == []
+    assert {name: size for name, size in pictures.items() if size >= 150_000} == {}
+
+
 def test_what_a_user_looks_for_is_two_clicks_away() -> None:
     menu = srsly.yaml_loads(re.sub(r"!!python/name:\S+", "null", (ROOT / "mkdocs.yml").read_text(encoding="utf-8")))["nav"]
     first = {name: inside for entry in menu if isinstance(entry, dict) for name, inside in entry.items()}
