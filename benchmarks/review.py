@@ -25,7 +25,8 @@ ROUNDS = 5
 NOTES = Path(__file__).parents[1] / "examples"
 PROTOCOL = (
     "The invented notes of examples/, repeated under other ids, linked by `spacy_sapbert.load()`. open: from the address to the first note with its mentions marked, in a new window "
-    "of Chromium without a cache, median of five; sent: all bytes sent for it. note: from a click to the next note. report: precision, agreement and links not yet reviewed. one file: `link --format html`."
+    "of Chromium without a cache, median of five; sent: all bytes sent for it. note: from a click to the next note. report: precision, agreement and links not yet reviewed. one file: `link --format html --notes-per-page 0`, and the time until its mentions are marked and its filters can be used. "
+    "Equal cards are in this file once, so that notes which are repeated, as here, take less than others."
 )
 
 
@@ -42,7 +43,7 @@ def run(data: Path, report: Report) -> None:
     linker: Any = nlp.get_pipe("sapbert_linker")
     docs = [nlp(path.read_text(encoding="utf-8")) for path in sorted(NOTES.rglob("*.txt"))]
     found = [(doc.text, list(rows(doc, linker.kb))) for doc in docs]
-    table = Table("page", "The review page", PROTOCOL, ["notes", "mentions", "open s", "sent kB", "note ms", "report ms", "review MB", "one file MB"])
+    table = Table("page", "The review page", PROTOCOL, ["notes", "mentions", "open s", "sent kB", "note ms", "report ms", "review MB", "one file MB", "one file s"])
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         for size in SIZES:
@@ -56,19 +57,36 @@ def run(data: Path, report: Report) -> None:
             reporting = 1000 * (time.perf_counter() - begun)
             with service("--review", str(path)) as (url, _):
                 opened, sent, noted = zip(*(open_page(browser, url) for _ in range(ROUNDS)))
-            one_file = None
+            one_file, read = None, None
             if size <= 200:
-                one_file = len(to_html([(docs[i % len(docs)], f"note {i}") for i in range(size)], linker.kb, "Notes").encode()) / 1e6
+                html = Path(folder) / f"{size}.html"
+                html.write_text(to_html([(docs[i % len(docs)], f"note {i}") for i in range(size)], linker.kb, "Notes"), encoding="utf-8", newline="")
+                one_file = html.stat().st_size / 1e6
+                read = statistics.median(open_file(browser, html) for _ in range(ROUNDS))
             table.add(
                 size,
                 store.count()[1],
                 *map(statistics.median, (opened, sent, noted)),
                 reporting,
-                sum(file.stat().st_size for file in path.parent.glob(f"{path.name}*")) / 1e6,
+                sum(path.parent.joinpath(name).stat().st_size for name in os.listdir(path.parent) if name.startswith(path.name)) / 1e6,
                 one_file,
+                read,
             )
         browser.close()
     report.add(SECTION, table)
+
+
+def open_file(browser: Any, path: Path) -> float:
+    """Return the seconds until a page of `link --format html` can be used, in a new browser context."""
+    context = browser.new_context()
+    page = context.new_page()
+    begun = time.perf_counter()
+    page.goto(path.as_uri())
+    page.wait_for_selector(".tools:visible")
+    page.wait_for_selector("main mark")
+    seconds = time.perf_counter() - begun
+    context.close()
+    return seconds
 
 
 def open_page(browser: Any, url: str) -> tuple[float, float, float]:

@@ -61,10 +61,13 @@ def served(linker_folder: Path, tmp_path: Path) -> Iterator[Callable[..., tuple[
     """Serve a review of some notes."""
     running = []
 
-    def serve(notes: list[str], **settings: Any) -> tuple[ReviewStore, Served]:
+    def serve(notes: list[str], probability: float | None = None, **settings: Any) -> tuple[ReviewStore, Served]:
         nlp = load(str(linker_folder))
         store = ReviewStore(tmp_path / "review.sqlite")
-        add_docs(store, nlp.get_pipe("sapbert_linker"), [(nlp(text), f"note_{i}") for i, text in enumerate(notes)])
+        docs = [(nlp(text), f"note_{i}") for i, text in enumerate(notes)]
+        for ent in (ent for doc, _ in docs for ent in doc.ents if probability is not None):
+            ent._.kb_prob = probability
+        add_docs(store, nlp.get_pipe("sapbert_linker"), docs)
         running.append(Served(nlp, store.path, **settings))
         return store, running[-1]
 
@@ -212,6 +215,17 @@ def test_markup_in_a_note_does_nothing_and_places_are_those_of_the_text(browser:
     page.wait_for_selector("#note mark:has-text('line')")
     (said,) = [event.said for event in store.events()]
     assert HOSTILE[said.start : said.end] == "line"
+    page.close()
+
+
+def test_links_left_for_a_wished_precision(browser: Any, served: Any) -> None:
+    """With two links of probability 0.4, 0.8 right ones are expected; for a precision of a half, at most 0.8 wrong ones may be left."""
+    _, running = served(["Fever and asthma."], probability=0.4)
+    page = open_page(browser, running.url)
+    page.wait_for_selector("#summary:has-text('2 links left to review for 95.0%')")
+    page.fill("#wished", "0.5")
+    page.keyboard.press("Tab")
+    page.wait_for_selector("#summary:has-text('1 link left to review for 50.0%')")
     page.close()
 
 

@@ -261,10 +261,11 @@ function moveSpan() {
 // -- figures, concepts, other reviewers -------------------------------------------------------------------------------
 
 const figures = guarded(async () => {
-  const found = await get("/review/report"), all = found.precision[0], percent = (share) => `${(100 * share).toFixed(1)}%`;
+  const wished = $("wished").checkValidity() && $("wished").value ? { wished: $("wished").value } : {};
+  const found = await get("/review/report", wished), all = found.precision[0], percent = (share) => `${(100 * share).toFixed(1)}%`;
   const parts = [`${found.notes.toLocaleString("en")} notes`, `${found.mentions.toLocaleString("en")} mentions`, `${found.open.toLocaleString("en")} links still open`];
   if (all.reviewed) parts.push(`${all.right} of ${all.reviewed} right: ${percent(all.precision)} (${percent(all.low)} to ${percent(all.high)}${$("order").value === "random" ? "" : "; for a fair figure, review in random order"})`);
-  if (found.left !== null) parts.push(`${found.left.toLocaleString("en")} links left to review for ${percent(found.wished)}`);
+  if (found.left !== null) parts.push(`${found.left.toLocaleString("en")} ${found.left === 1 ? "link" : "links"} left to review for ${percent(found.wished)}`);
   if (found.disputed) parts.push(`${found.disputed} disputed`);
   tell(parts.join(" · "));
 });
@@ -310,6 +311,7 @@ onKeys(KEYS, (key) => {
 });
 onFilters(filter);
 for (const id of ["order", "find"]) $(id).addEventListener("change", () => { listNotes(); figures(); });
+$("wished").addEventListener("change", () => figures());
 $("key").addEventListener("change", () => start());
 $("more").addEventListener("click", () => listNotes(true));
 $("concepts").addEventListener("toggle", () => { if ($("concepts").open) listConcepts(); });
