@@ -265,3 +265,50 @@ def test_the_keyboard_is_enough(browser: Any, served: Any) -> None:
         page.wait_for_function("n => document.querySelectorAll('#note mark.decided').length === n", arg=len(store.events()))
     assert [event.said.kind for event in store.events()] == ["accept", "reject", "choose"]
     page.close()
+
+
+def test_moving_by_keys(browser: Any, served: Any) -> None:
+    _, running = served(["Fever, then asthma.", "Old MI."])
+    page = open_page(browser, running.url)
+    page.select_option("#order", "note")
+    page.wait_for_selector("#note mark.chosen:has-text('Fever')")
+    page.evaluate("document.activeElement.blur()")
+    for key, chosen in (("j", "asthma"), ("j", "asthma"), ("k", "Fever")):
+        page.keyboard.press(key)
+        assert page.inner_text("#note mark.chosen") == chosen
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.closest('#candidates') !== null")
+    page.keyboard.press("n")
+    page.wait_for_selector("#note h2:text-is('note_1')")
+    page.keyboard.press("p")
+    page.wait_for_selector("#note h2:text-is('note_0')")
+    page.close()
+
+
+def test_filters_of_the_review(browser: Any, served: Any) -> None:
+    _, running = served(["No fever. Known asthma. Mother had hypertension. Blobby."])
+    page = open_page(browser, running.url)
+    page.wait_for_selector("#note mark")
+
+    def shown() -> list[str]:
+        return [text for text in page.locator("#note mark:not(.off)").all_inner_texts() if text != "Blobby"]
+
+    assert shown() == ["fever", "asthma", "hypertension"]
+    for field, value, wanted in (
+        ("status", "negated", ["fever"]),
+        ("status", "family", ["hypertension"]),
+        ("status", "present", ["asthma"]),
+        ("status", "", ["fever", "asthma", "hypertension"]),
+        ("kind", "CHEM", []),
+        ("kind", "DISO", ["fever", "asthma", "hypertension"]),
+        ("which", "nil", []),
+        ("which", "open", ["fever", "asthma", "hypertension"]),
+    ):
+        page.select_option(f"#{field}", value)
+        assert shown() == wanted, (field, value)
+    page.click("#concepts summary")
+    page.fill("#find-concept", "hypert")
+    page.click("#concept-list button:visible")
+    page.wait_for_selector("#note mark:not(.off):has-text('hypertension')")
+    page.wait_for_function("() => document.querySelectorAll('#note mark:not(.off)').length === 1")
+    page.close()
