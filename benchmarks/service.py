@@ -20,6 +20,7 @@ from training.corpora import read_notes
 
 from .common import Report, Table, data_file, need
 from .linking import MTSAMPLES
+from .memory import own_mb
 from .worker import measure
 
 SECTION = "service"
@@ -34,8 +35,9 @@ PROTOCOL = (
     f"warm in both; library and clients in turn, {ROUNDS} rounds, medians. CPU: of the service's process, and of the library's. The clients run on the same cores."
 )
 SOAK_PROTOCOL = (
-    "Mixed requests of 8 clients: one text, several texts, own spans, lookups, searches, bad requests, clients that hang up. RSS of the service after "
-    "each fifth of the time. The linker caches up to 100,000 answers and 20,000 concepts, so it grows until the caches are full or no new mentions come."
+    "Mixed requests of 8 clients: one text, several texts, own spans, lookups, searches, bad requests, clients that hang up. Memory of the service that is not "
+    "mapped from files, and all its resident memory, after each fifth of the time. The linker caches up to 100,000 answers and 20,000 concepts, so it grows until "
+    "the caches are full or no new mentions come; pages of mapped files become resident when they are first read."
 )
 
 Post = Callable[[str, Any], Awaitable[int]]
@@ -142,18 +144,19 @@ def soak(texts: list[str], seconds: float = SOAK_SECONDS) -> Table:
 
     table = Table("soak", "Mixed requests for a while", SOAK_PROTOCOL, ["measure", "value"])
     statuses: dict[str, int] = {}
-    resident: list[float] = []
+    sizes: list[tuple[float, float]] = []
     with service("--timeout", "120") as (url, pid):
         for part in range(SOAK_PARTS):
             for status, count in asyncio.run(mixed(url, texts, seconds / SOAK_PARTS, part)).items():
                 statuses[status] = statuses.get(status, 0) + count
-            resident.append(psutil.Process(pid).memory_info().rss / 1e6)
+            sizes.append((own_mb(pid) or 0.0, psutil.Process(pid).memory_info().rss / 1e6))
     table.add("seconds", seconds)
     table.add("requests", sum(statuses.values()))
     for status, count in sorted(statuses.items()):
         table.add(f"requests that ended with {status}", count)
-    for part, megabytes in enumerate(resident, 1):
-        table.add(f"RSS after {part}/{SOAK_PARTS} of the time, MB", megabytes)
+    for part, (own, resident) in enumerate(sizes, 1):
+        table.add(f"own memory after {part}/{SOAK_PARTS} of the time, MB", own)
+        table.add(f"RSS after {part}/{SOAK_PARTS} of the time, MB", resident)
     return table
 
 

@@ -9,7 +9,7 @@ for (const note of articles) {
     const { c: cui, p: probability } = element.dataset, classes = [...element.classList];
     const of = (prefix) => classes.filter((each) => each.startsWith(prefix)).map((each) => each.slice(2));
     const nil = classes.includes("nil");
-    return { element, cui, group: of("g-")[0], status: of("s-"), probability: probability ? Number(probability) : null, nil, linked: !nil };
+    return { element, cui, group: of("g-")[0], status: of("s-"), probability: probability ? Number(probability) : null, nil, linked: !nil, shown: true };
   });
 }
 const markOf = new Map(articles.flatMap((note) => note.marks).map((mark) => [mark.element, mark]));
@@ -39,10 +39,13 @@ function show() {
     let count = 0;
     for (const mark of note.marks) {
       const fitting = fits(mark);
-      mark.shown = fitting && (!found.cui || mark.cui === found.cui);
-      mark.element.classList.toggle("off", !mark.shown);
-      mark.element.tabIndex = mark.shown ? 0 : -1;
-      count += mark.shown;
+      const shown = fitting && (!found.cui || mark.cui === found.cui);
+      if (shown !== mark.shown) { // writing into thousands of elements takes seconds
+        mark.shown = shown;
+        mark.element.classList.toggle("off", !shown);
+        mark.element.tabIndex = shown ? 0 : -1;
+      }
+      count += shown;
       if (here && fitting && mark.linked) counts.set(mark.cui, (counts.get(mark.cui) || 0) + 1);
     }
     note.element.hidden = note.item.hidden = !here || Boolean(some && !count);
