@@ -455,7 +455,7 @@ def folder_from_bytes(content: dict[str, bytes], folder: Path) -> None:
         path.write_bytes(data)
 
 
-def read_stored(path: Path, model: type[Stored], *, kind: str, version: int, damaged: str) -> Stored:
+def read_stored(path: Path, model: type[Stored], *, kind: str, version: int, damaged: str, older: Collection[int] = ()) -> Stored:
     """Return the checked content of a JSON file that has the keys `kind` and `format`.
 
     Args:
@@ -464,6 +464,7 @@ def read_stored(path: Path, model: type[Stored], *, kind: str, version: int, dam
         kind: the kind that the file must have.
         version: the format that the file must have.
         damaged: code of the error for a damaged file.
+        older: older formats that the model reads too.
 
     Raises:
         DamagedFile: with the code `damaged`, if the file is damaged.
@@ -474,7 +475,7 @@ def read_stored(path: Path, model: type[Stored], *, kind: str, version: int, dam
         text = path.read_text(encoding="utf-8")
         content = parse_json(text)
         found = content["format"] if content["kind"] == kind else None
-        if found == version:
+        if found == version or found in older:
             return model.model_validate_json(text)
     except ValidationError as error:
         raise fail(damaged, DamagedFile, path=path, why=why_invalid(error)) from error

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from cachetools import LRUCache
 
 from .bundle import LinkerBundle, is_default
-from .calibration import Calibration, Observed
+from .calibration import Calibration, Evidence, Observed
 from .candidates import DECIMALS, EMPTY, Candidate, Hits, Ranking, Rules, Standing, rank
 from .context.base import Choice
 from .encoders.base import CarefulWithWords
@@ -26,7 +26,9 @@ from .errors import fail, warn
 from .kb import curies
 from .kb.concept import DOTLESS, Name, normalise, other_numbers
 from .kb.knowledge_base import KnowledgeBase
+from .kb.name_table import is_canonical, is_weak
 from .kb.removals import Blocked
+from .kb.writing import is_acronym
 from .ranking.features import FeatureReader
 from .ranking.fit import Example
 from .ranking.ranker import FEATURES
@@ -41,6 +43,7 @@ MAX_MENTION_CHARS = 1_000  # longer mentions are cut; the encoder reads only 25 
 EXACT_BUDGET = 0.05  # search budget of an exact match: its concept is known, only the other candidates are searched
 FORMS_BUDGET = 0.125  # search budget with `new_words=False`: names with the same words in other forms are very near
 VOCABULARIES_SHOWN = 12  # in an error message
+SHORT = 3  # characters of a mention that often has several meanings
 _WORDS = re.compile(r"[^\W_]+")
 _FUNCTION_WORDS = frozenset(["a", "and", "by", "in", "of", "or", "the", "to", "with"])
 
@@ -211,14 +214,17 @@ class CandidateSearch:
         if self.least_probability is None and ranking.kept and ranking.kept[0].score <= threshold:  # a ranker's first candidate may have a low cosine
             ranking = ranking._replace(kept=[c for c in ranking.kept if c.score > threshold] or ranking.kept)
         top = ranking.kept[0] if ranking.kept else ranking.best
+        name = None if top is None else kb.matched_name(top.surface_form, top.concept)
+        codes: dict[str, list[str]] | None = None
         probability = None
-        if self.calibration is not None and top is not None:
-            probability = self.calibration.probability(top.score, _margin(top, ranking), exact)
+        if self.calibration is not None and top is not None and name is not None:
+            codes = kb.codes(top.concept)
+            probability = self.calibration.probability(self._evidence(mention, ranking, top, exact, name, len(codes)))
         linked = bool(ranking.kept) and top is not None and top.score > threshold
         if self.least_probability is not None and probability is not None:
             linked = bool(ranking.kept) and probability >= self.least_probability - NOISE
-        if linked and not exact and not self.settings.new_words and top is not None:
-            linked = not _adds_words(kb.matched_name(top.surface_form, top.concept).text, mention)
+        if linked and not exact and not self.settings.new_words and name is not None:
+            linked = not _adds_words(name.text, mention)
         chosen = ranking.kept if linked else []
         if self.score_gap is not None and top is not None:
             chosen = [c for c in ranking.kept if round(top.ranked_by - c.ranked_by, DECIMALS) <= self.score_gap]
@@ -232,14 +238,15 @@ class CandidateSearch:
             explain.update(threshold=None, target_precision=self.settings.target_precision, least_probability=least)
         if top is not None and top.rank_score is not None:
             explain.update(self._shares(top.rank_score, top.shares))
-        if top is not None:
-            name = kb.matched_name(top.surface_form, top.concept)
+        if top is not None and name is not None:
             explain.update(id=kb.concept_id(top.concept), name=name.text, source=name.source, term_type=name.term_type, score=top.score)
             second = ranking.runner_up
             explain["runner_up"] = None if second is None else self._shown(second)
             explain["margin"] = None if second is None else _margin(top, ranking)
             explain["ties"] = [kb.concept_id(concept) for concept in ranking.tied]
-        return Answer(kept, kb.codes(chosen[0].concept) if linked else {}, explain, linked, probability if kept else None)
+        if linked and codes is None:
+            codes = kb.codes(chosen[0].concept)
+        return Answer(kept, codes or {} if linked else {}, explain, linked, probability if kept else None)
 
     def _shares(self, score: float, shares: tuple[float, ...]) -> dict[str, dict[str, float]]:
         """Return what made the score that ranked a concept, for the explanation."""
@@ -345,7 +352,46 @@ class CandidateSearch:
         rules = replace(self.settings.rules, threshold=NO_THRESHOLD, max_entities=self.settings.k)
         with self._lock:
             found = self._rankings(list(dict.fromkeys(keys)), rules)
-        return [_observed(*found[key], self._rows_of(kb_id)) for key, kb_id in zip(keys, gold)]
+        kb, evidence = self.bundle.kb, {}
+        for key, (ranking, exact) in found.items():
+            if ranking.kept:
+                top = ranking.kept[0]
+                name, codes = kb.matched_name(top.surface_form, top.concept), kb.codes(top.concept)
+                evidence[key] = self._evidence(key[0], ranking, top, exact, name, len(codes))
+        return [self._observed(found[key][0], evidence.get(key), self._rows_of(kb_id)) for key, kb_id in zip(keys, gold)]
+
+    def _observed(self, ranking: Ranking, evidence: Evidence | None, gold: list[int]) -> Observed:
+        """Return how a mention with the given gold concepts is ranked."""
+        if evidence is None:
+            return Observed(Evidence(-1.0, 0.0, False), False, float("inf") if gold else None)
+        top = ranking.kept[0]
+        scores = [c.ranked_by for c in ranking.kept if c.concept in gold]
+        behind = None if not gold else round(top.ranked_by - max(scores), DECIMALS) if scores else float("inf")
+        return Observed(evidence, top.concept in gold, behind, self.bundle.kb.concept_id(top.concept))
+
+    def _evidence(self, mention: str, ranking: Ranking, top: Candidate, exact: bool, name: Name, vocabularies: int) -> Evidence:
+        """Return what a calibration looks at. It depends on the mention and the linker alone, not on other mentions.
+
+        Args:
+            mention: the normalised mention.
+            ranking: its ranking.
+            top: its first candidate.
+            exact: whether it is an exact match.
+            name: the candidate's name that was found.
+            vocabularies: number of vocabularies in which the candidate has a code.
+        """
+        place = self.bundle.kb.rank_in_tie(top.surface_form, top.concept)
+        return Evidence(
+            top.score,
+            _margin(top, ranking),
+            exact,
+            synonym=exact and not is_canonical(place),
+            other_form=exact and normalise(name.text) != normalise(mention),
+            weak_name=bool(is_weak(np.array(place))),
+            acronym=is_acronym(name.text),
+            short=len(mention) <= SHORT,
+            vocabularies=vocabularies,
+        )
 
     def examples(self, queries: Sequence[Query], gold: Sequence[str]) -> list[Example]:
         """Return the features of the candidates of annotated mentions, best score first, and which candidates are right.
@@ -650,15 +696,6 @@ def _surface_forms(kb: KnowledgeBase, rows: Sequence[int]) -> list[str]:
     known = iter(kb.surface_forms_at([row for row in rows if row < kb.n_surface_forms]))
     added = {row: norm for norm, row in kb.added.by_norm.items()} if kb.added is not None and max(rows, default=0) >= kb.n_surface_forms else {}
     return [next(known) if row < kb.n_surface_forms else added[row] for row in rows]
-
-
-def _observed(ranking: Ranking, exact: bool, gold: list[int]) -> Observed:
-    if not ranking.kept:
-        return Observed(-1.0, 0.0, False, False, float("inf") if gold else None)
-    top = ranking.kept[0]
-    scores = [c.ranked_by for c in ranking.kept if c.concept in gold]
-    behind = None if not gold else round(top.ranked_by - max(scores), DECIMALS) if scores else float("inf")
-    return Observed(top.score, _margin(top, ranking), exact, top.concept in gold, behind)
 
 
 def _margin(top: Candidate, ranking: Ranking) -> float:

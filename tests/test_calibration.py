@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import math
 import pickle
-import sys
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -23,7 +22,7 @@ from typer.testing import CliRunner
 
 from spacy_sapbert import bundle, render
 from spacy_sapbert.build import default_linkers
-from spacy_sapbert.calibration import Calibration, Observed, fit_calibration, read_calibration
+from spacy_sapbert.calibration import FEATURES, PULL, SPREAD, USUAL, Calibration, Evidence, Observed, fit_calibration, read_calibration
 from spacy_sapbert.cli import app
 from spacy_sapbert.encoders.transformer import NameEncoder
 from spacy_sapbert.errors import DamagedFile, SapbertError
@@ -36,8 +35,11 @@ BLANK = spacy.blank("en")
 ODD = ["Lisbon", "Monday", "the garden gate", "blue paint", "chess", "two bananas", "a long letter", "winter coat", "radio", "violin"]
 
 
+NO_MORE = (0.0,) * 7  # weights of the features after score, margin and exact match
+
+
 def made(probabilities: List[float], right: List[bool], behind: List[float]) -> Calibration:
-    return Calibration((-1.0, 2.0, 3.0, 0.5), "hand", {"encoder": "e", "kb": "k"}, {}, tuple(probabilities), tuple(right), tuple(behind))
+    return Calibration((-1.0, 2.0, 3.0, 0.5, *NO_MORE), "hand", {"encoder": "e", "kb": "k"}, {}, tuple(probabilities), tuple(right), tuple(behind))
 
 
 # -- by hand ------------------------------------------------------------------------------------------------------------
@@ -45,10 +47,30 @@ def made(probabilities: List[float], right: List[bool], behind: List[float]) -> 
 
 def test_probability():
     by_hand = made([0.5], [True], [0.0])
-    steep = replace(by_hand, weights=(0.0, 1e6, 0.0, 0.0))
-    assert (steep.probability(-1.0, 0.0, False), steep.probability(1.0, 0.0, False)) == (0.0, 1.0)  # no overflow
-    assert by_hand.probability(0.8, 0.1, False) == pytest.approx(1 / (1 + math.exp(-(-1 + 1.6 + 0.3))))
-    assert by_hand.probability(0.8, 0.5, True) == pytest.approx(1 / (1 + math.exp(-(-1 + 1.6 + 0.6 + 0.5))))  # a margin above 0.2 counts as 0.2
+    steep = replace(by_hand, weights=(0.0, 1e6, 0.0, 0.0, *NO_MORE))
+    assert (steep.probability(Evidence(-1.0, 0.0, False)), steep.probability(Evidence(1.0, 0.0, False))) == (0.0, 1.0)  # no overflow
+    assert by_hand.probability(Evidence(0.8, 0.1, False)) == pytest.approx(1 / (1 + math.exp(-(-1 + 1.6 + 0.3))))
+    wide = by_hand.probability(Evidence(0.8, 0.5, True))
+    assert wide == pytest.approx(1 / (1 + math.exp(-(-1 + 1.6 + 0.6 + 0.5))))  # a margin above 0.2 counts as 0.2
+
+
+def test_features_of_the_evidence():
+    plain = Evidence(0.8, 0.1, False)
+    assert dict(zip(FEATURES, plain.features())) == {**dict.fromkeys(FEATURES, 0.0), "score": 0.8, "margin": 0.1}
+    rich = Evidence(1.0, 0.0, True, synonym=True, other_form=True, weak_name=True, acronym=True, short=True, vocabularies=2)
+    assert dict(zip(FEATURES, rich.features())) == {**dict.fromkeys(FEATURES, 1.0), "margin": 0.0, "vocabularies": pytest.approx(math.log(3))}
+    assert rich._replace(vocabularies=3).features() == rich._replace(vocabularies=9).features()  # more than three do not count
+    assert plain._replace(margin=1e-5).features()[6] == 0.0  # only a margin of 0 is a tie
+
+
+def test_each_weight_counts_for_its_feature():
+    """With the weight 2 for one feature and 0 for all others, the log odds are twice this feature."""
+    rich = Evidence(0.9, 0.0, True, synonym=True, other_form=True, weak_name=True, acronym=True, short=True, vocabularies=1)
+    for i, value in enumerate(rich.features()):
+        weights = [0.0] * (1 + len(FEATURES))
+        weights[1 + i] = 2.0
+        p = replace(made([0.5], [True], [0.0]), weights=tuple(weights)).probability(rich)
+        assert p == pytest.approx(1 / (1 + math.exp(-2 * value)))
 
 
 def test_lowest_probability_for_a_precision():
@@ -103,17 +125,18 @@ def drawn(n: int, seed: int = 0) -> List[Observed]:
     rows = []
     for score, margin, exact, luck in zip(chance.uniform(0.4, 1, n), chance.uniform(0, 0.2, n), chance.random(n) < 0.3, chance.random(n)):
         right = luck < 1 / (1 + math.exp(-(-6 + 8 * score + 5 * margin + exact)))
-        rows.append(Observed(float(score), float(margin), bool(exact), bool(right), 0.0 if right else None))
+        rows.append(Observed(Evidence(float(score), float(margin), bool(exact)), bool(right), 0.0 if right else None))
     return rows
 
 
 def test_the_fit_finds_the_weights_that_made_the_data():
     found = fit_calibration(drawn(40_000), fit_on="drawn", built_for={}, settings={})
-    assert found.weights == pytest.approx((-6, 8, 5, 1), abs=0.4)
+    assert found.weights[:4] == pytest.approx((-6, 8, 5, 1), abs=0.4)
+    assert found.weights[4:] == pytest.approx(USUAL[3:], abs=1e-6)  # no mention has these features, so nothing moves their weights
     assert np.mean(found.probabilities) == pytest.approx(np.mean(found.right), abs=1e-4)  # a property of maximum likelihood with an intercept
     assert len(found.behind) == sum(found.right)  # None: the right concept is not in the knowledge base
     fresh = drawn(20_000, seed=1)
-    p = np.array([found.probability(row.score, row.margin, row.exact) for row in fresh])
+    p = np.array([found.probability(row.evidence) for row in fresh])
     for low in (0.2, 0.5, 0.8):
         inside = (p >= low) & (p < low + 0.1)
         assert np.mean([row.right for row, ok in zip(fresh, inside) if ok]) == pytest.approx(low + 0.05, abs=0.04)
@@ -133,19 +156,29 @@ def test_fifty_mentions_are_enough_and_fewer_are_counted():
 
 
 def test_the_weights_are_where_the_penalised_likelihood_is_flat():
-    """At the optimum, the sum of (right - p) x feature is weight / 1000 for each feature, and 0 for the intercept, which has no penalty."""
+    """At the optimum, the sum of (right - p) x feature is pull x spread^2 x (weight - usual weight), and 0 for the intercept, which is free."""
     rows = drawn(400)
     found = fit_calibration(rows, fit_on="", built_for={}, settings={})
     missing = np.array(found.right) - np.array(found.probabilities)
-    features = np.array([(1.0, row.score, min(row.margin, 0.2), row.exact) for row in rows])
-    assert missing @ features == pytest.approx(np.array([0.0, *found.weights[1:]]) / 1000, abs=0.1)
+    features = np.array([(1.0, *row.evidence.features()) for row in rows])
+    wanted = [0.0, *(PULL * spread**2 * (weight - usual) for weight, usual, spread in zip(found.weights[1:], USUAL, SPREAD))]
+    assert missing @ features == pytest.approx(np.array(wanted), abs=1e-3)
 
 
-def test_without_scikit_learn_it_is_named(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setitem(sys.modules, "sklearn.linear_model", None)
-    with pytest.raises(SapbertError, match=r"^\[E013\] Fitting a calibration .*\bscikit-learn\b") as error:
-        fit_calibration(drawn(60), fit_on="", built_for={}, settings={})
-    assert error.value.code == "E013"
+def test_few_mentions_keep_the_usual_weights_and_many_do_not():
+    """Fifty mentions that contradict the usual weights move them little; 20,000 move them to what made the data."""
+    rows = [row._replace(evidence=row.evidence._replace(acronym=i % 2 == 0)) for i, row in enumerate(drawn(20_000, seed=3))]
+    few, many = (fit_calibration(rows[:n], fit_on="", built_for={}, settings={}).weights[1:] for n in (50, 20_000))
+    true = (8, 5, 1, *USUAL[3:7], 0.0, *USUAL[8:])  # acronyms are as often right as others
+    assert few == pytest.approx(USUAL, abs=1.5)
+    assert many == pytest.approx(true, abs=0.6)
+
+
+def test_a_fit_without_usual_weights():
+    """With no pull and usual weights of 0, features that no mention has get the weight 0."""
+    found = fit_calibration(drawn(4_000), fit_on="", built_for={}, settings={}, usual=(0.0,) * len(FEATURES), pull=1e-6)
+    assert found.weights[1:4] == pytest.approx((8, 5, 1), abs=1.5)
+    assert found.weights[4:] == pytest.approx(NO_MORE, abs=1e-6)
 
 
 def test_what_a_message_says_is_reached_is_reached():
@@ -173,7 +206,9 @@ def test_file_there_and_back(tmp_path: Path):
         (lambda c: json.dumps({**c, "behind": [float("nan")]}), "E015"),
         (lambda c: json.dumps({**c, "right": ["False", "True"]}), "E015"),
         (lambda c: json.dumps({**c, "kind": "linker"}), "E106"),
-        (lambda c: json.dumps({**c, "format": 2}), "E106"),
+        (lambda c: json.dumps({**c, "format": 3}), "E106"),
+        (lambda c: json.dumps({**c, "format": 1}), "E015"),
+        (lambda c: json.dumps({**c, "features": c["features"][:3]}), "E015"),
         (lambda c: json.dumps({**c, "weights": [1.0]}), "E015"),
         (lambda c: json.dumps({**c, "right": [True]}), "E015"),
         (lambda c: json.dumps({key: value for key, value in c.items() if key != "behind"}), "E015"),
@@ -193,12 +228,23 @@ def test_a_damaged_file_says_what_is_wrong(tmp_path: Path):
     with pytest.raises(DamagedFile, match=r"JSONDecodeError: Expecting property name"):
         read_calibration(tmp_path / "c.json")
     content = json.loads(made([0.5, 0.6], [True, False], [0.0]).to_json())
-    (tmp_path / "c.json").write_text(json.dumps({**content, "format": 2}))
-    with pytest.raises(SapbertError, match=r"E106.*2.*1"):
+    (tmp_path / "c.json").write_text(json.dumps({**content, "format": 3}))
+    with pytest.raises(SapbertError, match=r"E106.*3.*2"):
         read_calibration(tmp_path / "c.json")
     (tmp_path / "c.json").write_text(json.dumps({**content, "right": "all"}))
     with pytest.raises(DamagedFile, match=r"E015.*right"):
         read_calibration(tmp_path / "c.json")
+
+
+def test_a_file_of_the_first_format(tmp_path: Path):
+    """It has weights for score, margin and exact match; the other features do not count."""
+    content = json.loads(made([0.5, 0.6], [True, False], [0.0]).to_json())
+    old = {**content, "format": 1, "features": ["score", "margin", "exact"], "weights": [-1.0, 2.0, 3.0, 0.5]}
+    (tmp_path / "c.json").write_text(json.dumps(old))
+    found = read_calibration(tmp_path / "c.json")
+    assert found == made([0.5, 0.6], [True, False], [0.0])
+    rich = Evidence(0.8, 0.0, True, synonym=True, acronym=True, short=True, vocabularies=2)
+    assert found.probability(rich) == pytest.approx(1 / (1 + math.exp(-(-1 + 1.6 + 0.5))))
 
 
 def test_a_file_is_utf_8_as_it_stands(tmp_path: Path):
@@ -258,16 +304,43 @@ def test_observed_mentions(linker: Any):
             gold("congestive heart failure", "X1|C9100002"),
         ]
     )
-    assert (right.score, right.exact, right.right, right.behind) == (1.0, True, True, 0.0)
+    assert (right.evidence.score, right.evidence.exact, right.right, right.behind, right.concept) == (1.0, True, True, 0.0, "C9100002")
     assert retired == right
-    assert (wrong.right, wrong.score) == (False, 1.0)
+    assert (wrong.right, wrong.evidence.score) == (False, 1.0)
     assert wrong.behind == pytest.approx(1.0 - dict(linker(gold("congestive heart failure", "")).ents[0]._.kb_ents)["C9100001"], abs=2e-5)
     assert (unknown.right, unknown.behind) == (False, None)
     assert (composite.right, composite.behind) == (False, None)
-    assert 0 < right.margin < 1
+    assert 0 < right.evidence.margin < 1
     assert linker.observe([gold("fever", "")]) == []
     example = Example(BLANK.make_doc("fever"), gold("fever", "C9100001"))
     assert len(linker.observe([example])) == 1
+
+
+def test_evidence_for_a_mention(linker: Any):
+    """What the names of the tiny linker say: canonical name, synonym, acronym of two concepts, narrower name, plural, no name."""
+
+    def evidence(text: str) -> Evidence:
+        return linker.observe([gold(text, "C9100002")])[0].evidence
+
+    name = evidence("congestive heart failure")
+    assert name[2:] == (True, False, False, False, False, False, 3)  # ICD10CM, SNOMEDCT_US, and UMLS for the CUI
+    assert evidence("decompensated heart failure")[2:5] == (True, True, False)
+    acronym = evidence("ms")
+    assert (acronym.margin, acronym.synonym, acronym.acronym, acronym.short) == (0.0, True, True, True)
+    narrower = evidence("left wandering knee")
+    assert (narrower.synonym, narrower.weak_name, narrower.acronym, narrower.short) == (True, True, False, False)
+    assert evidence("lung inflammations")[2:5] == (True, True, True)
+    near = evidence("congestive heart failure today")
+    assert (near.exact, near.synonym, near.other_form) == (False, False, False)
+    assert linker.observe([gold("???", "C9100002")])[0] == Observed(Evidence(-1.0, 0.0, False), False, math.inf)
+
+
+def test_evidence_does_not_depend_on_threshold_or_batch(other: Any, annotated: List[Doc]):
+    low, high = other(threshold=0.1), other(threshold=0.99)
+    assert low.observe(annotated) == high.observe(annotated)
+    assert [row.evidence.exact for doc in annotated[:5] for row in low.observe([doc])] == [row.evidence.exact for row in low.observe(annotated[:5])]
+    for each, together in zip([row for doc in annotated[:5] for row in low.observe([doc])], low.observe(annotated[:5])):
+        assert each.evidence.features() == pytest.approx(together.evidence.features(), abs=2e-5)
 
 
 def test_calibrate_writes_probabilities(other: Any, annotated: List[Doc]):
@@ -280,7 +353,7 @@ def test_calibrate_writes_probabilities(other: Any, annotated: List[Doc]):
     (known,) = linker(gold("heart attacks", "")).ents
     assert known._.kb_prob == known._.kb_explain["probability"]
     (row,) = linker.observe([gold("heart attacks", "C9100003")])
-    assert known._.kb_prob == pytest.approx(found.probability(row.score, row.margin, row.exact), abs=1e-5)
+    assert known._.kb_prob == pytest.approx(found.probability(row.evidence), abs=1e-5)
     (odd,) = linker(gold("Lisbon", "")).ents
     assert odd._.kb_prob is None  # there is no link
     assert odd._.kb_explain["probability"] < 0.5 < known._.kb_prob
@@ -531,7 +604,7 @@ def test_the_linker_of_hpo_ships_with_one(hpo_linker_folder: Path):
 @settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(st.integers(1, 99), st.booleans()), min_size=5, max_size=60), st.floats(0.0, 0.9), st.floats(0.0, 0.9))
 def test_a_higher_precision_never_links_less_probable_mentions(observed: list[tuple[int, bool]], one: float, other: float) -> None:
-    fitted = Calibration((0.0, 1.0, 1.0, 1.0), "made up", {}, {}, [p / 100 for p, _ in observed], [right for _, right in observed], [])
+    fitted = Calibration((0.0, 1.0, 1.0, 1.0, *NO_MORE), "made up", {}, {}, [p / 100 for p, _ in observed], [right for _, right in observed], [])
 
     def lowest(precision: float) -> float:
         try:
@@ -545,6 +618,7 @@ def test_a_higher_precision_never_links_less_probable_mentions(observed: list[tu
 
 @given(*[st.floats(-1.0, 1.0)] * 2, *[st.floats(0.0, 0.4)] * 2, st.booleans())
 def test_a_higher_score_and_a_wider_margin_are_never_less_probable(score: float, more: float, margin: float, wider: float, exact: bool) -> None:
-    fitted = Calibration((-3.0, 4.0, 9.0, 1.0), "made up", {}, {}, [], [], [])
-    assert fitted.probability(min(score, more), min(margin, wider), exact) <= fitted.probability(max(score, more), max(margin, wider), exact)
-    assert fitted.probability(score, margin, False) <= fitted.probability(score, margin, True)
+    fitted = Calibration((-3.0, *USUAL), "made up", {}, {}, [], [], [])
+    lower, higher = Evidence(min(score, more), min(margin, wider), exact), Evidence(max(score, more), max(margin, wider), exact)
+    assert fitted.probability(lower) <= fitted.probability(higher)
+    assert fitted.probability(lower._replace(exact=False)) <= fitted.probability(lower._replace(exact=True))

@@ -276,7 +276,7 @@ def _calibration(linker: Any) -> bytes:
     from spacy_sapbert.calibration import Calibration
 
     built_for = {"encoder": linker.model.fingerprint, "kb": linker.kb.fingerprint}
-    return Calibration((0.0, 1.0, 1.0, 1.0), "toys", built_for, {}, (0.1, 0.9), (False, True), (0.0, 0.2)).to_json().encode()
+    return Calibration((0.0, 1.0, 1.0, 1.0, *[0.0] * 7), "toys", built_for, {}, (0.1, 0.9), (False, True), (0.0, 0.2)).to_json().encode()
 
 
 def _uses_kb(folder: Path, name: str) -> None:
@@ -328,7 +328,7 @@ def _links(table: Path) -> Callable[[Path, str], None]:
 
 
 def _reads_extras(folder: Path, name: str) -> None:
-    from spacy_sapbert.calibration import read_calibration
+    from spacy_sapbert.calibration import Evidence, read_calibration
     from spacy_sapbert.kb.additions import Additions
     from spacy_sapbert.ranking.ranker import read_ranker
 
@@ -336,7 +336,7 @@ def _reads_extras(folder: Path, name: str) -> None:
         read_ranker(folder / name)
     elif name == "calibration.json":
         found = read_calibration(folder / name)
-        _must(0.0 <= found.probability(0.5, 0.1, False) <= 1.0, "a probability outside 0 to 1")
+        _must(0.0 <= found.probability(Evidence(0.5, 0.1, False)) <= 1.0, "a probability outside 0 to 1")
     else:
         Additions.from_disk(folder)
 

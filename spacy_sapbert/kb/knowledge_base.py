@@ -338,6 +338,14 @@ class KnowledgeBase:
         sql = "SELECT text, source, language, term_type, rank FROM name WHERE string = ? AND concept = ? ORDER BY rank, rowid LIMIT 1"
         return Name(*self._sql(sql, surface_form, concept).one())
 
+    def rank_in_tie(self, surface_form: int, concept: int) -> int:
+        """Return the rank in a tie, see `NameTable`, of the name of a concept (a row) that has this surface form (a row)."""
+        table = self.name_table
+        if self.added is not None and (surface_form, concept) in self.added.names:
+            table = self.added.name_table
+        _, rows = table.find([surface_form])
+        return int(table.rank[rows[table.concept[rows] == concept][0]])
+
     def names_in(self, languages: Sequence[str]) -> Iterator[tuple[int, int, str]]:
         """Yield (concept row, surface form row, language) of every name in some languages.
 

@@ -29,6 +29,11 @@ def is_weak(rank: npt.NDArray[Any]) -> Bools1d:
     return np.asarray(rank >= 2 * STEP)
 
 
+def is_canonical(rank: int) -> bool:
+    """Return whether a rank in a tie belongs to a canonical name, or to a name that a user added."""
+    return rank < 0 or rank % STEP < LATER
+
+
 @dataclass(frozen=True, eq=False)
 class NameTable:
     """One row for each pair of a surface form and a concept that has it. Rows are sorted by surface form, then by rank, then by concept.

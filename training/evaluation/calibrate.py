@@ -7,14 +7,15 @@ metrics/calibration.json, which the report shows.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import spacy
-from spacy.tokens import Doc
+from spacy.tokens import Doc, Span
 
 from spacy_sapbert import bundle
 from spacy_sapbert.build import default_linkers
@@ -25,6 +26,7 @@ from spacy_sapbert.indexes.base import report_of
 from spacy_sapbert.indexes.exact import ExactIndex
 from spacy_sapbert.kb import curies
 from spacy_sapbert.kb.concept import normalise
+from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
 from ..corpora import GOLD, Corpus, shared_documents, sharing_report
 from ..corpora.mention import missing_ids, resolve_gold
@@ -39,14 +41,16 @@ from .results import write_absent
 FORMAT = 1
 BINS = 10
 MOST_NAMES = 500_000
+MOST_MENTIONS = 1_500
 ABSENT = "No calibration was fitted: no data to fit on was given (--fit)."
 TARGETS = (0.8, 0.85, 0.9, 0.95, 0.98)
 COVERAGES = (0.8, 0.85, 0.9, 0.95)
 PROTOCOL = (
     "Gold mentions, not recognised ones; abbreviations resolved as the linker does; the linker's own index and settings, without a "
     "threshold. Documents that are in a fitted part and in a measured part are left out of the measured one. A link is right if the top concept is "
-    "a gold one (retired ids are replaced by current ones; a composite is never right). Fitted on one part of the corpus, all figures from the "
-    "other. ECE: expected calibration error over ten bins of equal width (Guo et al., ICML 2017, equation 3); raw: with the cosine itself as the probability, negative ones as 0. Coverage counts mentions whose concept is in the knowledge base."
+    "a gold one (retired ids are replaced by current ones; a composite is never right). Fitted on some parts, all figures from the others. Of a fitted "
+    "part at most --most mentions are used, evenly spread, and none whose top concept has no id in the vocabularies of the part's gold ids: such a link "
+    "can never count as right. The figures count these links as wrong; 'judged' leaves them out. ECE: expected calibration error over ten bins of equal width (Guo et al., ICML 2017, equation 3); raw: with the cosine itself as the probability, negative ones as 0. Coverage counts mentions whose concept is in the knowledge base."
 )
 
 
@@ -129,6 +133,28 @@ def curve(probabilities: Sequence[float], right: Sequence[bool]) -> list[dict[st
     return [{"threshold": float(p[i]), "precision": float(sums[i] / (i + 1)), "kept": float((i + 1) / len(p))} for i in whole.tolist()]
 
 
+def reached(made: Calibration, probabilities: Sequence[float], right: Sequence[bool]) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return what each of TARGETS gives on mentions that a calibration was not fitted on, and the messages of targets that it cannot reach.
+
+    Args:
+        made: The calibration.
+        probabilities: (n,) its probabilities.
+        right: (n,) whether each link is right.
+    """
+    found: list[dict[str, Any]] = []
+    refused: list[str] = []
+    for target in TARGETS:
+        try:
+            lowest = made.lowest(target)
+        except SapbertError as error:
+            refused.append(str(error))
+            continue
+        kept = [ok for p, ok in zip(probabilities, right) if p >= lowest]
+        precision = sum(kept) / len(kept) if kept else None
+        found.append({"target_precision": target, "least_probability": lowest, "precision": precision, "kept": len(kept) / len(right)})
+    return found, refused
+
+
 def measure_calibration(made: Calibration, observed: Sequence[Observed], linker: Any, docs: Sequence[Doc]) -> dict[str, Any]:
     """Measure a calibration on mentions that it was not fitted on.
 
@@ -141,22 +167,14 @@ def measure_calibration(made: Calibration, observed: Sequence[Observed], linker:
     Returns:
         The figures that the report shows.
     """
-    probabilities = [made.probability(row.score, row.margin, row.exact) for row in observed]
+    probabilities = [made.probability(row.evidence) for row in observed]
     right = [row.right for row in observed]
     bins = reliability(probabilities, right)
-    raw = reliability([max(0.0, row.score) for row in observed], right)
+    raw = reliability([max(0.0, row.evidence.score) for row in observed], right)
     found: dict[str, Any] = {"n_test": len(observed), "ece": calibration_error(bins), "ece_raw": calibration_error(raw), "bins": bins}
     found["curve"] = curve(probabilities, right)
-    found["targets"], found["conformal"], found["not_reached"] = [], [], []
-    for target in TARGETS:
-        try:
-            lowest = made.lowest(target)
-        except SapbertError as error:
-            found["not_reached"].append(str(error))
-            continue
-        kept = [ok for p, ok in zip(probabilities, right) if p >= lowest]
-        precision = sum(kept) / len(kept) if kept else None
-        found["targets"].append({"target_precision": target, "least_probability": lowest, "precision": precision, "kept": len(kept) / len(right)})
+    found["targets"], found["not_reached"] = reached(made, probabilities, right)
+    found["conformal"] = []
     behind = [row.behind for row in observed if row.behind is not None]
     for coverage in COVERAGES:
         try:
@@ -170,6 +188,56 @@ def measure_calibration(made: Calibration, observed: Sequence[Observed], linker:
         found["conformal"].append({"asked": coverage, "score_gap": score_gap, "covered": covered, "size": float(np.mean(sizes))})
     linker.set_targets()
     return found
+
+
+def measure_judged(made: Calibration, observed: Sequence[Observed]) -> dict[str, Any]:
+    """Measure a calibration on the links that the gold ids can judge: their number, the calibration error, and what is linked at each target."""
+    probabilities, right = [made.probability(row.evidence) for row in observed], [row.right for row in observed]
+    return {"n": len(observed), "ece": calibration_error(reliability(probabilities, right)), "targets": reached(made, probabilities, right)[0]}
+
+
+def can_be_judged(row: Observed, vocabularies: Collection[str], kb: KnowledgeBase) -> bool:
+    """Return whether gold ids of some vocabularies can say that a link is right: the linked concept has an id in one of them.
+
+    MeSH, for instance, has no id for many concepts that are narrower than its own, so that the exact match "chronic nephritis" counts as wrong.
+
+    Args:
+        row: The linker's result for a mention.
+        vocabularies: Vocabularies of the gold ids, in UMLS's spelling.
+        kb: The linker's knowledge base.
+    """
+    if row.concept is None:
+        return True
+    return not {curies.vocabulary_of(row.concept), *kb.codes(kb.row_of(row.concept))}.isdisjoint(vocabularies)
+
+
+def gold_vocabularies(docs: Iterable[Doc]) -> set[str]:
+    """Return the vocabularies of the gold ids of some Docs, in UMLS's spelling."""
+    ids = {part for doc in docs for span in doc.spans[GOLD] for part in re.split("[|+]", span.kb_id_) if part}
+    return {curies.vocabulary_of(each) for each in ids}
+
+
+def to_fit_on(docs: Sequence[Doc], linker: Any, most: int) -> tuple[list[Doc], int]:
+    """Return copies of Docs with the gold mentions to fit on: those that can be judged, of these at most `most`, evenly spread.
+
+    Args:
+        docs: Docs of a part of a corpus, with the span group `gold`.
+        linker: The linker.
+        most: Most mentions that are kept.
+
+    Returns:
+        The Docs, and the number of mentions that cannot be judged.
+    """
+    annotated = [(doc, span) for doc in docs for span in doc.spans[GOLD] if span.kb_id_]
+    vocabularies = gold_vocabularies(docs)
+    judged = [each for each, row in zip(annotated, linker.observe(docs)) if can_be_judged(row, vocabularies, linker.kb)]
+    kept = [judged[i] for i in np.unique(np.linspace(0, len(judged) - 1, min(most, len(judged))).round().astype(int)).tolist()]
+    made = []
+    for doc in docs:
+        copy = doc.copy()
+        copy.spans[GOLD] = [Span(copy, span.start, span.end, label=span.label, kb_id=span.kb_id) for of, span in kept if of is doc]
+        made.append(copy)
+    return made, len(annotated) - len(judged)
 
 
 def index_recall(linker: Any, docs: Sequence[Doc]) -> dict[str, Any]:
@@ -208,7 +276,7 @@ def check_parts(fit: Sequence[str], test: Sequence[str]) -> None:
 
 
 def calibrate_linker(
-    linker_name: str | None, fit: Sequence[str], test: Sequence[str], reader: BenchmarkReader, *, gpu_id: int = -1
+    linker_name: str | None, fit: Sequence[str], test: Sequence[str], reader: BenchmarkReader, *, most: int = MOST_MENTIONS, gpu_id: int = -1
 ) -> tuple[Calibration, dict[str, Any], Path]:
     """Fit a linker's calibration on some parts of corpora and measure it on others.
 
@@ -217,6 +285,7 @@ def calibrate_linker(
         fit: Parts to fit on.
         test: Parts to measure on.
         reader: Reads the corpora.
+        most: Most mentions of each part that are fitted on, so that a large part does not decide alone.
         gpu_id: Number of the GPU that encodes; -1 is the CPU.
 
     Returns:
@@ -235,7 +304,9 @@ def calibrate_linker(
         name = pair.left if pair.left in test else pair.right
         corpora[name] = without(corpora[name], pair.documents_of(name))
     docs = {name: gold_docs(corpus, nlp) for name, corpus in corpora.items()}
-    to_fit, to_test = ([doc for name in names for doc in docs[name]] for names in (fit, test))
+    to_test = [doc for name in test for doc in docs[name]]
+    chosen = {name: to_fit_on(docs[name], linker, most) for name in fit}
+    to_fit = [doc for name in fit for doc in chosen[name][0]]
     words = {
         what: f"gold mentions of {', '.join(names)} ({sum(len(docs[n]) for n in names):,} documents)"
         for what, names in (("fit", fit), ("test", test))
@@ -246,8 +317,15 @@ def calibrate_linker(
         theirs = curies.vocabularies_in_words(i for name in test for m in corpora[name].mentions for ids in m.gold for i in ids)
         why = f"none of its gold concepts is in the linker's knowledge base. They are of {theirs}; it has {', '.join(linker.kb.vocabularies_by_size[:12])}"
         raise fail("E548", setting="--test", value=",".join(test), why=why)
+    judged: list[bool] = []
+    for name in test:
+        rows = observed[len(judged) : len(judged) + sum(bool(span.kb_id_) for doc in docs[name] for span in doc.spans[GOLD])]
+        vocabularies = gold_vocabularies(docs[name])
+        judged += [can_be_judged(row, vocabularies, linker.kb) for row in rows]
     figures = {
         **measure_calibration(made, observed, linker, to_test),
+        "judged": measure_judged(made, [row for row, ok in zip(observed, judged) if ok]),
+        "not_judged": {**{name: chosen[name][1] for name in fit}, "test": judged.count(False)},
         "counts": {name: counted(corpus, docs[name], linker.kb) for name, corpus in corpora.items()},
     }
     content: dict[str, Any] = {
@@ -267,7 +345,10 @@ def summary(found: dict[str, Any]) -> str:
     lines = [f"fit on {found['n_fit']:,} mentions ({found['data']['fit']}), measured on {found['n_test']:,} ({found['data']['test']})"]
     if recall := found["index"].get("recall"):
         lines.append(f"index: {recall['at_1']:.1f}% of the nearest names found, {recall['at_10']:.1f}% of the ten nearest")
-    lines.append(f"ECE {found['ece']:.3f}; of the cosine itself {found['ece_raw']:.3f}")
+    judged = found["judged"]
+    lines.append(
+        f"ECE {found['ece']:.3f}; of the cosine itself {found['ece_raw']:.3f}; of the {judged['n']:,} links that the gold can judge {judged['ece']:.3f}"
+    )
     for row in found["targets"]:
         shown = "no link" if row["precision"] is None else f"{row['precision']:.1%} right"
         lines.append(f"target_precision={row['target_precision']}: {shown}, {row['kept']:.0%} of the mentions linked")
@@ -276,7 +357,15 @@ def summary(found: dict[str, Any]) -> str:
 
 
 def calibrate_and_write(
-    linker_name: str | None, fit: Sequence[str], test: Sequence[str], data: Path, out: Path, *, calibration: Path | None = None, gpu_id: int = -1
+    linker_name: str | None,
+    fit: Sequence[str],
+    test: Sequence[str],
+    data: Path,
+    out: Path,
+    *,
+    most: int = MOST_MENTIONS,
+    calibration: Path | None = None,
+    gpu_id: int = -1,
 ) -> str:
     """Calibrate a linker and write the calibration and its figures.
 
@@ -289,6 +378,7 @@ def calibrate_and_write(
         test: Parts of corpora to measure on.
         data: Folder of corpora.
         out: JSON file for the figures.
+        most: Most mentions of each part that are fitted on.
         calibration: File for the calibration; None: calibration.json in the linker's folder.
         gpu_id: Number of the GPU that encodes; -1 is the CPU.
 
@@ -302,7 +392,7 @@ def calibrate_and_write(
         return write_absent(out, "calibration", ABSENT)
     nowhere = Path("no-such-folder")
     try:
-        made, found, folder = calibrate_linker(linker_name, fit, test, BenchmarkReader(data, nowhere, nowhere, nowhere), gpu_id=gpu_id)
+        made, found, folder = calibrate_linker(linker_name, fit, test, BenchmarkReader(data, nowhere, nowhere, nowhere), most=most, gpu_id=gpu_id)
     except SapbertError as error:
         if error.code not in ("E012", "E016"):
             raise

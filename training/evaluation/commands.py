@@ -94,6 +94,9 @@ def calibrate(
     test: Annotated[str, typer.Option(help="Parts of corpora to measure on, separated by commas.")] = "gsc-test",
     data: Annotated[Path, typer.Option(help=DATA)] = Path("assets"),
     calibration: Annotated[Path | None, typer.Option(help="File for the calibration. Default: calibration.json in the linker's folder.")] = None,
+    most: Annotated[
+        int, typer.Option(min=1, help="Most mentions of each part to fit on, evenly spread, so that a large part does not decide alone.")
+    ] = 1_500,
     gpu_id: GPU = -1,
     out: Annotated[Path, typer.Option(help="JSON file for the figures.")] = Path("metrics/calibration.json"),
 ) -> None:
@@ -101,7 +104,7 @@ def calibrate(
     from .calibrate import calibrate_and_write
     from .catalogue import split_commas
 
-    typer.echo(calibrate_and_write(linker, split_commas(fit), split_commas(test), data, out, calibration=calibration, gpu_id=gpu_id))
+    typer.echo(calibrate_and_write(linker, split_commas(fit), split_commas(test), data, out, most=most, calibration=calibration, gpu_id=gpu_id))
 
 
 def ranker(

@@ -11,9 +11,14 @@ from spacy_sapbert.annotated import read_gold
 from spacy_sapbert.search import CandidateSearch, Query
 
 from ..corpora import GOLD, Corpus, fitting, make_docs, shared_documents
+from ..corpora.ids import NIL
 from ..errors import fail
 from .benchmarks import BenchmarkReader
 from .catalogue import CORPORA
+from .gold_notes import GOLD as GOLD_NOTES
+from .gold_notes import read_gold_notes
+
+NOTES = ("notes", "notes-odd", "notes-even")  # the gold notes of examples/gold: all, or every second one
 
 
 def check_part(name: str) -> None:
@@ -22,10 +27,18 @@ def check_part(name: str) -> None:
     Raises:
         SapbertError: E540.
     """
-    corpus, _, part = name.partition("-")
-    if corpus not in CORPORA or part not in CORPORA[corpus].files:
+    corpus, part = _corpus_and_part(name)
+    if name not in NOTES and (corpus not in CORPORA or part not in CORPORA[corpus].files):
         known = ", ".join("-".join(filter(None, [one, part])) for one, source in CORPORA.items() for part in source.files)
-        raise fail("E540", name=name, known=known, groups="none here")
+        raise fail("E540", name=name, known=f"{known}, {', '.join(NOTES)}", groups="none here")
+
+
+def _corpus_and_part(name: str) -> tuple[str, str]:
+    """Split the name of a part: "bc5cdr-chemicals-dev" is the part "dev" of "bc5cdr-chemicals", and "labeledin" the part "" of itself."""
+    if name in CORPORA:
+        return name, ""
+    corpus, _, part = name.rpartition("-")
+    return corpus, part
 
 
 def check_fit_and_test(fit: Sequence[str], test: Sequence[str], needed: str, why: str) -> None:
@@ -42,6 +55,9 @@ def check_fit_and_test(fit: Sequence[str], test: Sequence[str], needed: str, why
     """
     for part in set(fit) & set(test):
         raise fail("E519", part=part)
+    halves = {*fit, *test} & set(NOTES[1:])
+    if NOTES[0] in (*fit, *test) and halves:
+        raise fail("E519", part=min(halves))
     if not (fit if needed == "--fit" else test):
         raise fail("E548", setting=needed, value="", why=why)
     for name in (*fit, *test):
@@ -49,14 +65,18 @@ def check_fit_and_test(fit: Sequence[str], test: Sequence[str], needed: str, why
 
 
 def read_part(reader: BenchmarkReader, name: str) -> Corpus:
-    """Read a part of a corpus, such as "gsc-dev".
+    """Read a part of a corpus, such as "gsc-dev", or the gold notes: "notes", "notes-odd" (the first, third … note) or "notes-even".
 
     Raises:
-        SapbertError: E540 (not known), E542 (a file is missing).
+        SapbertError: E401 (the gold notes are not there), E540 (not known), E542 (a file is missing).
     """
     check_part(name)
-    corpus, _, part = name.partition("-")
-    return reader.corpus(corpus, part)
+    if name not in NOTES:
+        return reader.corpus(*_corpus_and_part(name))
+    corpus, _ = read_gold_notes(GOLD_NOTES)
+    corpus = corpus._replace(mentions=[mention if mention.gold else mention._replace(gold=((NIL,),)) for mention in corpus.mentions])
+    other = {"notes-odd": 1, "notes-even": 0}
+    return without(corpus, list(corpus.documents)[other[name] :: 2]) if name in other else corpus
 
 
 def read_apart(reader: BenchmarkReader, names: Sequence[str]) -> dict[str, Corpus]:

@@ -10,14 +10,29 @@ from types import SimpleNamespace
 from typing import Any, List
 
 import pytest
+import spacy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spacy_sapbert import bundle
-from spacy_sapbert.calibration import Calibration, Observed, read_calibration
+from spacy_sapbert.calibration import Calibration, Evidence, Observed, read_calibration
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
-from training.evaluation.calibrate import calibration_error, curve, measure_calibration, reliability, summary
+from training.corpora import GOLD, Corpus
+from training.corpora.mention import GoldMention
+from training.evaluation.benchmarks import BenchmarkReader
+from training.evaluation.calibrate import (
+    calibration_error,
+    can_be_judged,
+    check_parts,
+    curve,
+    measure_calibration,
+    measure_judged,
+    reliability,
+    summary,
+    to_fit_on,
+)
+from training.evaluation.parts import gold_docs, read_part
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -79,9 +94,12 @@ class NoLinker:
 
 
 def test_measure_by_hand():
-    by_hand = Calibration((0.0, 2.0, 0.0, 0.0), "hand", {}, {}, tuple([0.9] * 9 + [0.6]), tuple([True] * 9 + [False]), tuple([0.0] * 9 + [0.3]))
+    by_hand = Calibration((0.0, 2.0, *[0.0] * 9), "hand", {}, {}, tuple([0.9] * 9 + [0.6]), tuple([True] * 9 + [False]), tuple([0.0] * 9 + [0.3]))
     found = measure_calibration(
-        by_hand, [Observed(1.0, 0, False, True, 0.0), Observed(0.1, 0, False, False, 0.2), Observed(0.9, 0, False, False, None)], NoLinker(), []
+        by_hand,
+        [Observed(Evidence(score, 0, False), right, behind) for score, right, behind in ((1.0, True, 0.0), (0.1, False, 0.2), (0.9, False, None))],
+        NoLinker(),
+        [],
     )
     assert found["n_test"] == 3
     p = [0.880797, 0.549834, 0.858149]
@@ -97,6 +115,56 @@ def test_measure_by_hand():
     assert len(found["not_reached"]) == 3  # precision 0.95 and 0.98, and a coverage of 0.95 with eleven mentions
     assert {row["size"] for row in found["conformal"]} == {2.5}
     assert [(row["asked"], row["score_gap"], row["covered"]) for row in found["conformal"]] == [(0.8, 0.0, 0.5), (0.85, 0.3, 1.0), (0.9, 0.3, 1.0)]
+
+
+def test_measure_judged_by_hand():
+    """Two links with the probabilities 0.5 and 0.73: the error is the mean distance to right (1) and wrong (0)."""
+    by_hand = Calibration((0.0, 1.0, *[0.0] * 9), "hand", {}, {}, (0.9,) * 9, (True,) * 9, (0.0,))
+    found = measure_judged(by_hand, [Observed(Evidence(0.0, 1, False), True, 0.0), Observed(Evidence(1.0, 1, False), False, 0.1)])
+    assert (found["n"], found["ece"]) == (2, pytest.approx((0.5 + 0.731059) / 2, abs=1e-5))
+    assert [row["kept"] for row in found["targets"]] == [0.0, 0.0, 0.0]  # 0.9 with ten links, one of them wrong: 0.95 and 0.98 cannot be reached
+
+
+def test_links_that_the_gold_can_judge(tiny_linker: Path):
+    """C9100002 has codes of ICD10CM and SNOMEDCT_US, and is a CUI; C9100011 has no code but its CUI."""
+    kb = KnowledgeBase(tiny_linker / "kb")
+
+    def judged(concept: Any, *vocabularies: str) -> bool:
+        return can_be_judged(Observed(Evidence(1.0, 0.1, True), True, 0.0, concept), vocabularies, kb)
+
+    assert judged("C9100002", "ICD10CM")
+    assert judged("C9100002", "MSH", "SNOMEDCT_US")
+    assert judged("C9100011", "UMLS")
+    assert not judged("C9100011", "ICD10CM", "MSH")
+    assert judged(None, "MSH")  # nothing was found, which is wrong in every vocabulary
+
+
+def test_mentions_to_fit_on_are_judged_and_evenly_spread(tiny_linker: Path):
+    """Of five exact matches with ICD-10-CM gold, the one to a concept without such a code is left out, and of the other four every third is kept."""
+    nlp = spacy.blank("en")
+    linker: Any = nlp.add_pipe("sapbert_linker", config={"linker_name": str(tiny_linker), "spans_key": GOLD})
+    names = ["heart disease", "community-acquired pneumonia", "mitral stenosis", "hypertension", "asthma"]
+    mentions = [GoldMention(str(i), 0, len(name), name, (("ICD10CM:I51.9",),)) for i, name in enumerate(names)]
+    docs = gold_docs(Corpus({str(i): name for i, name in enumerate(names)}, mentions), nlp)
+    every, left_out = to_fit_on(docs, linker, 100)
+    assert ([span.text for doc in every for span in doc.spans[GOLD]], left_out) == ([name for name in names if "pneumonia" not in name], 1)
+    two, _ = to_fit_on(docs, linker, 2)
+    assert [span.text for doc in two for span in doc.spans[GOLD]] == ["heart disease", "asthma"]
+    assert [len(doc.spans[GOLD]) for doc in docs] == [1] * 5  # the given Docs are not changed
+
+
+def test_parts_of_the_gold_notes(tmp_path: Path):
+    reader = BenchmarkReader(tmp_path, tmp_path, tmp_path, tmp_path)
+    every, odd, even = (read_part(reader, name) for name in ("notes", "notes-odd", "notes-even"))
+    assert list(every.documents)[::2] == list(odd.documents)
+    assert sorted(every.documents) == sorted([*odd.documents, *even.documents])
+    assert len(every.mentions) == len(odd.mentions) + len(even.mentions) == 1501
+    assert sum(mention.gold == (("-1",),) for mention in every.mentions) == 157  # of 181 without a CUI, 24 have another id
+    with pytest.raises(SapbertError, match="E519"):
+        check_parts(["notes"], ["notes-odd"])
+    check_parts(["notes-even", "bc5cdr-chemicals-train", "labeledin"], ["notes-odd"])
+    with pytest.raises(SapbertError, match=r"E540.*labeledin.*notes-odd"):
+        check_parts(["labeled"], ["notes"])
 
 
 @pytest.fixture
