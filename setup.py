@@ -122,7 +122,7 @@ setup(
         "pyhpo>=4.0",
         "rich>=13.0",
         "safetensors>=0.4",
-        "scikit-learn>=1.3",  # fits calibrations
+        "scikit-learn>=1.3",  # agreement of reviewers; scipy, which fits calibrations and rankers, comes with it
         "spacy>=3.7.5,<3.9",
         "spacy-transformers>=1.3,<1.5",
         "srsly>=2.4",
