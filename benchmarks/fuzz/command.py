@@ -46,7 +46,9 @@ def run(data: Path, report: Report) -> None:
             start = time.perf_counter()
             kinds, fell = fuzz(target, count, SEED)
             failures = sum(kinds[kind] for kind in FAILURES)
-            table.add(target.name, count, *(kinds[kind] for kind in ("taken", "refused", *FAILURES)), failures, time.perf_counter() - start)
+            row = (target.name, count, *(kinds[kind] for kind in ("taken", "refused", *FAILURES)), failures, time.perf_counter() - start)
+            table.add(*row)
+            print(*row, sep=" | ", flush=True)  # the whole table comes at the end, after an hour
             for what, outcome in sorted(fell.items()):
                 path = FOUND / target.name / hashlib.blake2b(what.encode(), digest_size=6).hexdigest()
                 path.parent.mkdir(parents=True, exist_ok=True)

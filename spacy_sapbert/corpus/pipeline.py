@@ -75,7 +75,9 @@ def make_pipeline(
 
     import spacy
 
+    from ..doc.brackets import bound_detector
     from ..doc.spans import ALL  # loads spaCy: imported when a pipeline is made
+    from ..doc.tokens import bound_tokenizer
 
     try:
         if pipeline:
@@ -87,6 +89,7 @@ def make_pipeline(
         raise
     except (OSError, ValueError) as error:  # spaCy's E050: there is no such pipeline; E002: a component is not registered, see --code
         raise fail("E402", path=pipeline, expected="a spaCy pipeline", why=str(error)) from error
+    bound_tokenizer(nlp)
     has_linker = "sapbert_linker" in nlp.pipe_names
     for setting, value in config.items():
         if has_linker and value is not None:
@@ -104,7 +107,8 @@ def make_pipeline(
         from scispacy.abbreviation import AbbreviationDetector  # noqa: F401  registers the factory
 
         warnings.filterwarnings("ignore", message=".*W036.*")  # the warning that its second matcher has no patterns; this is normal for most notes
-        nlp.add_pipe("abbreviation_detector", config={"make_serializable": True}, before="sapbert_linker" if has_linker else None)
+        detector = nlp.add_pipe("abbreviation_detector", config={"make_serializable": True}, before="sapbert_linker" if has_linker else None)
+        bound_detector(detector)
     if not has_linker:
         nlp.add_pipe("sapbert_linker", config={**config, "resolve_abbreviations": abbreviations})
     if status and nlp.lang == "en" and "clinical_status" not in nlp.pipe_names:

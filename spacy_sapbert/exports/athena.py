@@ -33,6 +33,7 @@ VOCABULARIES = {
 }
 Code = tuple[str, str]  # vocabulary of this package, code
 DATABASE = "athena"  # folder of the databases in the cache
+MAX_ID = 2**31 - 1  # concept ids are 32-bit integers
 FORMAT = 1  # of the database; it is part of the name of its file
 _TABLE = "CREATE TABLE code (vocabulary TEXT, code TEXT, source INTEGER, standard INTEGER, PRIMARY KEY (vocabulary, code)) WITHOUT ROWID"
 
@@ -207,6 +208,9 @@ def _rows(path: Path, columns: Collection[str]) -> Iterator[tuple[int, list[str]
 
 def _number(path: Path, line: int, text: str) -> int:
     try:
-        return int(text)
+        number = int(text)
     except ValueError as error:
         raise fail("E403", path=path, line=line, why="a concept id is not a whole number.") from error
+    if abs(number) > MAX_ID:
+        raise fail("E403", path=path, line=line, why=f"a concept id is beyond {MAX_ID}, the largest integer of OMOP.")
+    return number

@@ -42,6 +42,16 @@ SCHEMA = {
 }
 
 
+# table -> a condition for rows that no version of this package writes; SQLite checks neither the types of values nor that a text is JSON
+WRONG = {
+    "note": "typeof(id) || typeof(text) || typeof(lang) || typeof(direction) || typeof(linked_with) != 'texttexttexttexttext'",
+    "mention": "typeof(note) || typeof(start) || typeof(end) || typeof(added) != 'integerintegerintegerinteger' OR typeof(cui) != 'text' "
+    "OR typeof(doubt) != 'real' OR typeof(record) != 'text' OR NOT json_valid(record) OR json_type(record) != 'object'",
+    "event": "typeof(at) || typeof(reviewer) || typeof(kind) || typeof(data) != 'texttexttexttext' OR NOT json_valid(data) "
+    "OR typeof(mention) NOT IN ('integer', 'null')",
+}
+
+
 class ReviewDatabase:
     """A review's SQLite file. Each thread and process has its own connection.
 
@@ -126,6 +136,9 @@ class ReviewDatabase:
         result = connection.execute("PRAGMA quick_check(1)").fetchone()[0]
         if result != "ok":
             raise self._damaged(result)
+        for table, wrong in WRONG.items():
+            if (found := connection.execute(f"SELECT rowid FROM {table} WHERE {wrong} LIMIT 1").fetchone()) is not None:
+                raise self._damaged(f"row {found[0]} of its table '{table}' holds values of another type")
 
     def _damaged(self, why: object) -> SapbertError:
         return fail("E080", DamagedFile, path=self.path, why=" ".join(str(why).split())[:200])
@@ -136,7 +149,7 @@ class ReviewDatabase:
             yield
         except sqlite3.OperationalError as error:  # locked, full, read-only
             raise fail("E081", path=self.path, error=error) from error
-        except sqlite3.DatabaseError as error:
+        except (sqlite3.DatabaseError, UnicodeDecodeError) as error:  # what SQLite says about a damaged schema need not be UTF-8
             raise self._damaged(error) from error
         except OSError as error:
             raise fail("E081", path=self.path, error=error.strerror or error) from error

@@ -14,7 +14,9 @@ UNKNOWN = "?"  # stands for the right concept, if the link is wrong and the revi
 
 ConceptId = Annotated[str, Field(min_length=1, max_length=256)]
 NameText = Annotated[str, Field(min_length=1, max_length=MAX_NAME_CHARS)]
-Place = Annotated[int, Field(ge=0)]
+MAX_NUMBER = 2**63 - 1  # the largest number that SQLite stores
+Place = Annotated[int, Field(ge=0, le=MAX_NUMBER)]
+Number = Annotated[int, Field(ge=-MAX_NUMBER, le=MAX_NUMBER)]
 
 
 class _Event(BaseModel):
@@ -22,7 +24,7 @@ class _Event(BaseModel):
 
 
 class _OfMention(_Event):
-    mention: int = Field(description="Number of the mention.")
+    mention: Number = Field(description="Number of the mention.")
     settles: bool = Field(default=False, description="True if this is a decision of the adjudicator, which overrides the decisions of others.")
 
 
@@ -99,7 +101,7 @@ class Undo(_Event):
     """Undo an earlier event of the same reviewer."""
 
     kind: Literal["undo"]
-    event: int
+    event: Number
 
 
 Said = Annotated[

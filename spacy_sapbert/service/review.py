@@ -20,7 +20,7 @@ from ..kb.concept import MAX_NAME_CHARS
 from ..render.html import review_page
 from ..render.records import NIL, name_of
 from ..review import gold, tables
-from ..review.events import AddMention, AddName, Choose, StopName, read_event
+from ..review.events import MAX_NUMBER, AddMention, AddName, Choose, StopName, read_event
 from ..review.linker import AppliedNames, state_of
 from ..review.report import report
 from ..review.store import MAX_PAGE, ReviewStore
@@ -141,7 +141,7 @@ def add_review(app: FastAPI, service: Any, path: Path) -> None:
     async def notes(
         order: Order = "note",
         limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 50,
-        offset: Annotated[int, Query(ge=0)] = 0,
+        offset: Annotated[int, Query(ge=0, le=MAX_NUMBER)] = 0,
         find: Annotated[str, Query(max_length=1000)] = "",
         cui: Annotated[str, Query(max_length=256)] = "",
     ) -> Response:
@@ -177,7 +177,7 @@ def add_review(app: FastAPI, service: Any, path: Path) -> None:
         return _json(await run_in_threadpool(review.record, unquote(x_reviewer), said))
 
     @app.get("/review/events", tags=["review"], summary="Events after a given one, to follow other reviewers")
-    async def later(after: Annotated[int, Query(ge=0)] = 0) -> Response:
+    async def later(after: Annotated[int, Query(ge=0, le=MAX_NUMBER)] = 0) -> Response:
         def answer() -> Any:
             return [
                 {"event": each.number, "at": each.at, "reviewer": each.reviewer, "kind": each.said.kind, "mention": each.mention}

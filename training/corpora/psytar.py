@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import csv
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+
+from spacy_sapbert.readers.text import lines, quoted
 
 from ..errors import fail
 from .corpus import Corpus
@@ -31,7 +32,7 @@ def read_psytar(path: Path, *, terminology: str = "umls") -> Corpus:
         terminology: Which ids are gold, "umls" or "snomed".
 
     Raises:
-        SapbertError: E567 (no such sheet, no such column), E568 (terminology), E546 (a workbook without openpyxl).
+        SapbertError: E567 (no such sheet, no such column), E568 (terminology), E546 (a workbook without openpyxl), E403, E404 (a sheet as CSV).
 
     Source:
         Zolnoori et al., Journal of Biomedical Informatics 2019; Data in Brief 2019.
@@ -71,8 +72,7 @@ def _folder(path: Path) -> dict[str, list[list[str]]]:
     """Return sheet -> rows of the CSV files of a folder."""
     found = {}
     for file in sorted(path.glob("*.csv")):
-        with open(file, encoding="utf-8-sig", newline="") as opened:
-            found[file.stem.strip()] = [[cell.strip() for cell in row] for row in csv.reader(opened)]
+        found[file.stem.strip()] = [[cell.strip() for cell in row] for _, row in quoted(file, lines(file), ",", 0)]
     return found
 
 

@@ -8,6 +8,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+from spacy_sapbert.errors import fail as base_fail
+
 from ..errors import fail
 from .corpus import MADE_UP, Corpus, misfit
 from .ids import gold_ids
@@ -184,6 +186,13 @@ def read_biomap(lines: Iterable[str], *, source: str | Path = "biomap") -> Corpu
 def _rows(lines: Iterable[str], columns: Iterable[str], delimiter: str, source: str | Path) -> list[tuple[int, dict[str, str]]]:
     """Return (line number, row) of a CSV that must have these columns."""
     reader = csv.DictReader((f"{line}\n" for line in lines), delimiter=delimiter)
+    try:
+        return _checked(reader, columns, delimiter, source)
+    except csv.Error as error:  # a cell of more than 128 KiB: a quote that is not closed
+        raise base_fail("E403", path=source, line=reader.line_num, why=str(error)) from error
+
+
+def _checked(reader: csv.DictReader[str], columns: Iterable[str], delimiter: str, source: str | Path) -> list[tuple[int, dict[str, str]]]:
     if missing := [column for column in columns if column not in (reader.fieldnames or ())]:
         raise misfit(source, 1, delimiter.join(reader.fieldnames or ()), f"a header with {', '.join(f'`{column}`' for column in missing)}")
     found = []
