@@ -11,6 +11,7 @@ from typing import Any
 
 from .base import Target, blank, must
 
+LONG = 20_000  # characters; of longer texts no Docs are made, because that takes most of the time
 LINES = {
     "gsc": "100\nShort stature and low muscle tone.\n0\t13\tShort stature\tHP:0004322\n18\t33\tlow muscle tone\tHP:0001252\n\n200\nNo finding here.\n",
     "pubtator": "7|t|WD and cancer.\n7|a|Wilson disease (WD) is rare.\n7\t0\t2\tWD\tModifier\tD006527\n7\t15\t29\tWilson disease\tDisease\tC535918+D006527\n"
@@ -90,5 +91,6 @@ def _reads_corpus(folder: Path, name: str) -> None:
     for mention in corpus.mentions:
         must(isinstance(mention.start, int) and isinstance(mention.end, int) and isinstance(mention.text, str), "a mention that is none")
         must(all(isinstance(part, str) and part for ids in mention.gold for part in ids), "an id that is no text")
-    make_docs(fitting(corpus)[0], blank())
+    if all(len(text) < LONG for text in corpus.documents.values()):
+        make_docs(fitting(corpus)[0], blank())
     recognise(path)

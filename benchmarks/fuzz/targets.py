@@ -8,6 +8,7 @@ import lzma
 import shutil
 import zipfile
 from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ def make_targets(scratch: Path) -> Iterator[Target]:
     """
     for kind, file in KINDS.items():
         yield Target(f"reader-{kind}", 6, {file: (DATA / file).read_bytes()}, _reads(kind), scratch / kind)
-    yield Target("reader-rrf", 2, _release(scratch / "release"), _reads_release, scratch / "rrf")
+    yield Target("reader-rrf", 1, _release(scratch / "release"), _reads_release, scratch / "rrf")
     yield Target("sniff", 4, {file: (DATA / file).read_bytes() for file in KINDS.values()}, _sniffs, scratch / "sniff")
     yield Target("archives", 6, _archives(), _reads_lines, scratch / "archives")
     yield from note_targets(scratch)
@@ -184,10 +185,15 @@ def _opens_encoder(folder: Path, name: str) -> None:
     must(bool(np.isfinite(vectors).all()), "vectors with NaN")
 
 
+@lru_cache(maxsize=1)
+def _linker() -> Any:
+    return blank().create_pipe("sapbert_linker")  # spaCy needs longer to fill its settings than the linker to open a folder
+
+
 def _links(folder: Path, name: str) -> None:
-    nlp = blank()
-    linker: Any = nlp.create_pipe("sapbert_linker", config={"linker_name": str(folder)})
-    doc = nlp.make_doc("Fever and dry cough .")
+    linker = _linker()
+    linker.set_folder(folder)
+    doc = blank().make_doc("Fever and dry cough .")
     doc.ents = [doc.char_span(0, 5, label="DISO"), doc.char_span(10, 19, label="DISO")]
     linker(doc)
     for span in doc.ents:

@@ -12,6 +12,7 @@ import os
 import resource
 import select
 import signal
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -19,7 +20,8 @@ from typing import NamedTuple
 
 from spacy_sapbert.errors import SapbertError
 
-SECONDS = 20.0  # that one trial may take
+SECONDS = 20.0  # of computing time that one trial may take
+PATIENCE = 10  # times SECONDS on the clock, for a trial that waits, or that other programs leave little time
 LOADING = 6  # the first trial of a process, which imports packages, may take this many times SECONDS
 MEMORY = 2 << 30  # bytes that trials may take in addition to what the process has at its start
 
@@ -49,7 +51,7 @@ def outcomes(trial: Callable[[int], None], count: int, *, seconds: float = SECON
     Args:
         trial: runs one trial, given its number; a coded error means that the input was refused.
         count: number of trials.
-        seconds: that one trial may take.
+        seconds: of computing time that one trial may take; on the clock, it may take `PATIENCE` times as long.
         memory: bytes that trials may take in addition to what the process has at its start.
     """
     at = 0
@@ -68,10 +70,13 @@ def _from_one_process(trial: Callable[[int], None], start: int, count: int, seco
     os.close(writing)
     pending, at = b"", start
     try:
+        since, used = time.monotonic(), 0.0
         while at < count:
-            first = LOADING if at == start else 1  # the first trial of a process imports packages
-            ready, _, _ = select.select([reading], [], [], seconds * first)
+            most = seconds * (LOADING if at == start else 1)  # the first trial of a process imports packages
+            ready, _, _ = select.select([reading], [], [], most)
             if not ready:
+                if _computed(child) - used < most and time.monotonic() - since < PATIENCE * most:
+                    continue
                 os.kill(child, signal.SIGKILL)
                 yield Outcome(at, "hang", f"more than {seconds:g} s")
                 break
@@ -82,6 +87,7 @@ def _from_one_process(trial: Callable[[int], None], start: int, count: int, seco
             for line in lines:
                 yield Outcome(at, *json.loads(line))
                 at += 1
+            since, used = time.monotonic(), _computed(child)
             if not lines and at == count:
                 break
     finally:
@@ -91,6 +97,12 @@ def _from_one_process(trial: Callable[[int], None], start: int, count: int, seco
         yield Outcome(at, "crash", signal.Signals(os.WTERMSIG(status)).name)
     elif at < count and os.WIFEXITED(status):
         yield Outcome(at, "crash", f"exit code {os.WEXITSTATUS(status)}")
+
+
+def _computed(process: int) -> float:
+    """Return the seconds of computing time that a process has used."""
+    fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _work(trial: Callable[[int], None], start: int, count: int, writing: int, memory: int) -> None:
