@@ -35,6 +35,7 @@ def main(
     inputs: int | None = typer.Option(None, help="fuzz: number of inputs over all targets; default: 1000000."),
     targets: str = typer.Option("", help="fuzz: names of targets; faults: names of operations; separated by commas; default: all."),
     seed: int | None = typer.Option(None, help="fuzz: seed of the mutations."),
+    minutes: int = typer.Option(0, help="fuzz: end after about so many minutes, also with fewer inputs; default: no limit."),
     docs: int | None = typer.Option(None, help="soak: number of Docs; default: 20000."),
     step: int | None = typer.Option(None, help="faults: every so many writes are tried; default: 10."),
     loads: int | None = typer.Option(None, help="soak: number of loads and unloads; default: 200."),
@@ -63,6 +64,7 @@ def main(
         from .fuzz import command
 
         command.INPUTS, command.TARGETS, command.SEED = inputs or command.INPUTS, targets, command.SEED if seed is None else seed
+        command.MINUTES = minutes
     report = Report()
     try:
         folder = Path() if section.value in ("umls", "status", "gold", "review", *TRIALS) or linker else data_folder(data)  # no data needed
