@@ -119,7 +119,10 @@ class Errors:
     E055 = "The cache '{path}' can't be used ({error}). Set {env} to a folder that can be written."
     E056 = "rerank=\"names\" of '{component}' works with the default encoder only, and linker '{path}' has another one. Leave `rerank` out, or take a linker with the default encoder, such as 'hpo'."
     E057 = "The reranker of this package, '{path}', is damaged: {why}. Install this package again."
-    E058 = "Stopped by {what} before the end. What was there before is unchanged, and finished parts are kept. Run the same command again to complete it."
+    E058 = (
+        "Stopped by {what} before the end. What was there before is unchanged. Run the same command again: `annotate`, `index` and trainings "
+        "continue after the last part that was finished, other commands begin again."
+    )
     E059 = "A worker of `annotate` can't load the pipeline ({error}). `link` with the same settings shows where this happens."
     E026 = "The names of '{out}' are being encoded by another build, into '{path}'. Wait until it ends, or give another folder."
     E027 = (

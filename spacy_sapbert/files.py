@@ -402,7 +402,16 @@ def clear_abandoned(target: Path) -> None:
 
 def _is_fresh(path: Path) -> bool:
     """Return whether a temporary file was made in the last minute. One from the future is not fresh: the clock was set back since it was made."""
-    return abs(time.time() - path.stat().st_mtime) < _GRACE_SECONDS
+    return abs(_now(path.parent) - path.stat().st_mtime) < _GRACE_SECONDS
+
+
+def _now(folder: Path) -> float:
+    """Return the time by the clock that dates the files of a folder. That of a file server may differ from this machine's."""
+    try:
+        with tempfile.TemporaryFile(dir=folder) as file:
+            return os.fstat(file.fileno()).st_mtime
+    except OSError:  # the folder cannot be written, and then nothing is removed from it either
+        return time.time()
 
 
 def folder_is_there(folder: Path) -> bool:

@@ -376,6 +376,21 @@ def test_a_folder_of_many_files_is_read_once(tmp_path: Path, monkeypatch: pytest
     assert names(tmp_path) == [f"{number}.txt" for number in range(10)]
 
 
+@pytest.mark.parametrize("ahead", [3600, -3600])
+def test_a_file_server_whose_clock_differs_does_not_make_running_writers_lose_their_files(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, ahead: int
+) -> None:
+    text, scratch = folder.parent / ".a.json.abcd1234.tmp", folder.parent / ".toy.abc123.tmp"
+    text.touch()
+    scratch.mkdir()
+    clock = time.time
+    monkeypatch.setattr(time, "time", lambda: clock() + ahead)
+    files.write_text(folder.parent / "a.json", "{}")
+    with writing_folder(folder):
+        pass
+    assert names(folder.parent) == [".a.json.abcd1234.tmp", ".toy.abc123.tmp", "a.json", "toy"]
+
+
 @pytest.mark.parametrize(("umask", "mode"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
 def test_files_get_the_mode_that_the_umask_leaves(tmp_path: Path, umask: int, mode: int) -> None:
     before = os.umask(umask)

@@ -51,8 +51,8 @@ def test_a_command_says_what_ended_it(number: int, what: str, code: int, tmp_pat
         result = CliRunner().invoke(app, ["work"])
         assert result.exit_code == code
         assert result.stderr == (
-            f"[E058] Stopped by {what} before the end. What was there before is unchanged, and finished parts are kept. "
-            "Run the same command again to complete it.\n"
+            f"[E058] Stopped by {what} before the end. What was there before is unchanged. Run the same command again: `annotate`, `index` and "
+            "trainings continue after the last part that was finished, other commands begin again.\n"
         )
         assert done.exists()
         assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..errors import fail
-from ..files import write_text
+from ..files import parse_json, write_text
 from .annotator import MANIFEST, STARTED, AnnotationSettings, Annotator, Outcome, check_format, check_kept
 from .notes import Corpus, Partition, open_corpus
 from .parts import COUNTS, FAILED, RECORDS, AnnotationCounts, clear_scratch, finish_parts, part_name, read_counts, unwritable_as_error
@@ -197,7 +197,7 @@ def _begin(out: Path, manifest: dict[str, Any], corpus: Corpus) -> None:
     parts = any(out.glob("part-*"))
     if path.is_file() and parts:
         try:
-            before = json.loads(path.read_text(encoding="utf-8"))
+            before = parse_json(path.read_text(encoding="utf-8"))
         except ValueError as error:
             raise fail("E402", path=path, expected="a manifest of `annotate`", why=f"{error}. Name another folder.") from error
         before = before if isinstance(before, dict) else {}

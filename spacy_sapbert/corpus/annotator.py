@@ -199,6 +199,8 @@ class Annotator:
             "format": self.settings.format,
             "sentences": self.settings.sentences,
             "athena": None if self.settings.athena is None else athena.fingerprint(Path(self.settings.athena)),
+            "senses": None if (senses := self.linker.bundle.senses) is None else _folder_digest(senses),
+            "code": None if self.settings.code is None else checksum(Path(self.settings.code)),
         }
 
     def _linker_digest(self) -> str:

@@ -2,6 +2,7 @@
 
 import os
 import re
+import struct
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from .params import build_param, param, reader_param, search_param
 from .rescored import BLOCK, RescoredIndex
 
 FILE = "index.faiss"
+_HEAD = struct.Struct("<4siqqqBi")  # of a file of Faiss: kind, dimensions, vectors, two numbers that are not used, whether it was trained, metric
 TRAINED_ON = 200_000  # smallest number of vectors that clusters and codes are learnt from
 PER_LIST = 39  # smallest number of these vectors for each list; with fewer, Faiss warns
 SEARCH_TO_TRY = {"efSearch": [16, 32, 64, 128, 256, 512, 1024], "nprobe": [4, 8, 16, 32, 64, 128, 256, 512, 1024]}
@@ -149,6 +151,7 @@ class FaissIndex(RescoredIndex):
     def _open_engine(self, path: Path) -> Any:
         library = _library()
         self._searched_with = 0
+        _check_head(path / FILE, len(self), self.tree_dim)
         try:
             index = library.read_index(str(path / FILE), getattr(library, "IO_FLAG_MMAP_IFC", 0))
         except (RuntimeError, MemoryError) as error:  # _read_folder has already checked that the file is complete
@@ -163,6 +166,28 @@ class FaissIndex(RescoredIndex):
         if is_looked_through(path / FILE):
             check_index(index, len(self))
         return index
+
+
+def _check_head(path: Path, names: int, dim: int) -> None:
+    """Check the head of a file of Faiss before Faiss reads it, because a damaged head can crash Faiss. All kinds of indexes begin with the same head.
+
+    Args:
+        path: the file.
+        names: number of vectors that the index must have.
+        dim: number of dimensions that the vectors must have.
+
+    Raises:
+        ValueError: the head is damaged, or is that of another index.
+    """
+    with open(path, "rb") as file:
+        head = file.read(_HEAD.size)
+    if len(head) < _HEAD.size:
+        raise ValueError(f"'{FILE}' ends in its head")
+    _, found_dim, found_names, _, _, trained, metric = _HEAD.unpack(head)
+    if (found_dim, found_names) != (dim, names):
+        raise ValueError(f"'{FILE}' has {found_names:,} vectors of {found_dim:,} dimensions, but the index has {names:,} of {dim:,}")
+    if trained != 1 or metric not in (0, 1):
+        raise ValueError(f"the head of '{FILE}' is damaged")
 
 
 def check_index(index: Any, names: int) -> None:

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 from cachetools import LRUCache
-from pydantic import BaseModel, ConfigDict, NonNegativeInt
+from pydantic import BaseModel, ConfigDict, Field, NonNegativeInt
 
 from ..arrays import check_between
 from ..errors import DamagedFile, SapbertError, fail
@@ -78,24 +78,27 @@ class MatchableName(NamedTuple):
     texts: tuple[str, ...] = ()
 
 
+_Count = Annotated[int, Field(ge=0, lt=2**31)]  # rows have numbers of 32 bits
+
+
 class _Counts(BaseModel):
     """The counts in a manifest."""
 
     model_config = ConfigDict(strict=True)
 
-    concepts: NonNegativeInt
-    cuis: NonNegativeInt
-    names: NonNegativeInt
-    strings: NonNegativeInt
-    strings_of_several_concepts: NonNegativeInt
-    definitions: NonNegativeInt
-    relations: NonNegativeInt
-    concepts_without_cui: NonNegativeInt
-    terms_with_several_cuis: NonNegativeInt
+    concepts: _Count
+    cuis: _Count
+    names: _Count
+    strings: _Count
+    strings_of_several_concepts: _Count
+    definitions: _Count
+    relations: _Count
+    concepts_without_cui: _Count
+    terms_with_several_cuis: _Count
     vocabularies: list[str]
-    codes: dict[str, NonNegativeInt]
-    languages: dict[str, NonNegativeInt]
-    names_left_out: dict[str, NonNegativeInt]
+    codes: dict[str, _Count]
+    languages: dict[str, _Count]
+    names_left_out: dict[str, _Count]
 
 
 class _Source(BaseModel):

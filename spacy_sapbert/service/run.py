@@ -20,14 +20,16 @@ BACKLOG = 512  # connections that wait to be accepted
 
 
 class _Server(uvicorn.Server):
-    """uvicorn's server, which SIGTERM and SIGINT stop gracefully. They are not raised again afterwards, so that the exit code is 0."""
+    """uvicorn's server, which SIGTERM, SIGINT and SIGHUP stop gracefully. They are not raised again afterwards, so that the exit code is 0."""
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:
         if threading.current_thread() is not threading.main_thread():
             yield
             return
-        before = {number: signal.signal(number, self.handle_exit) for number in (signal.SIGTERM, signal.SIGINT)}
+        ignored = signal.getsignal(signal.SIGHUP) is signal.SIG_IGN  # by nohup
+        numbers = (signal.SIGTERM, signal.SIGINT, *(() if ignored else (signal.SIGHUP,)))
+        before = {number: signal.signal(number, self.handle_exit) for number in numbers}
         try:
             yield
         finally:
@@ -36,7 +38,7 @@ class _Server(uvicorn.Server):
 
 
 def serve(make: Callable[[], Language], settings: ServiceSettings, listening: Callable[[str], None] = lambda url: None) -> None:
-    """Run the service until SIGTERM or SIGINT. Requests that were accepted before are still answered.
+    """Run the service until SIGTERM, SIGINT or SIGHUP. Requests that were accepted before are still answered.
 
     Args:
         make: function that creates the pipeline.

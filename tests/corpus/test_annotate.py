@@ -23,7 +23,9 @@ import pytest
 from spacy.tokens import Span
 from typer.testing import CliRunner
 
+import spacy_sapbert
 from spacy_sapbert.cli import app
+from spacy_sapbert.context.senses import DATA as SENSES
 from spacy_sapbert.corpus import local
 from spacy_sapbert.corpus.annotate import annotate
 from spacy_sapbert.corpus.annotator import AnnotationSettings, Annotator
@@ -427,6 +429,67 @@ def test_other_settings_or_another_input_are_refused(tmp_path: Path, settings: A
     message = refused(corpus, out, settings)
     assert "input notes: was 2, is 3" in message
     assert "threshold" not in message
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_run_is_resumed_with_a_moved_linker_and_not_with_a_changed_one(tmp_path: Path, tiny_linker: Path, workers: int):
+    corpus, out = write_corpus(tmp_path / "c.jsonl", [NOTE, "cough"]), tmp_path / "out"
+    shutil.copytree(tiny_linker, tmp_path / "here")
+
+    def run(linker: Path) -> Any:
+        return annotate(corpus, out, AnnotationSettings(str(linker)), partition_size=1, workers=workers, progress=False)
+
+    run(tmp_path / "here")
+    whole = content(out)
+    (out / "part-00001.parquet").unlink()
+    (tmp_path / "here").rename(tmp_path / "there")
+    assert run(tmp_path / "there").kept == 1
+    assert content(out) == whole
+    nlp = spacy_sapbert.load(str(tmp_path / "there"))
+    linker: Any = nlp.get_pipe("sapbert_linker")
+    linker.add_alias("C9100027", "burning up")
+    linker.to_disk(tmp_path / "changed")
+    with pytest.raises(SapbertError, match=r"E017.* settings linker: was "):
+        run(tmp_path / "changed" / "linker")
+    shutil.copytree(SENSES, tmp_path / "there" / "senses")
+    with pytest.raises(SapbertError, match=r"E017.*: settings senses: was null, is "):
+        run(tmp_path / "there")
+    assert content(out) == whole
+
+
+def test_a_run_with_other_code_is_not_resumed(tmp_path: Path, tiny_linker: Path):
+    corpus, out, code = write_corpus(tmp_path / "c.jsonl", [NOTE, "cough"]), tmp_path / "out", tmp_path / "code.py"
+    code.write_text("FIRST = 1\n")
+    annotate(corpus, out, AnnotationSettings(str(tiny_linker), code=str(code)), progress=False)
+    assert annotate(corpus, out, AnnotationSettings(str(tiny_linker), code=str(code)), progress=False).kept == 1
+    code.write_text("SECOND = 2\n")
+    with pytest.raises(SapbertError, match=r"E017.*: settings code: was "):
+        annotate(corpus, out, AnnotationSettings(str(tiny_linker), code=str(code)), progress=False)
+
+
+def test_a_manifest_of_an_earlier_version_says_what_it_lacks(tmp_path: Path, settings: AnnotationSettings):
+    corpus, out = write_corpus(tmp_path / "c.jsonl", [NOTE, "cough"]), tmp_path / "out"
+    annotate(corpus, out, settings, progress=False)
+    manifest = json.loads((out / "_manifest.json").read_text())
+    manifest["settings"]["spacy_sapbert"] = "0.0.9"
+    del manifest["settings"]["linker"], manifest["settings"]["senses"]
+    (out / "_manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(SapbertError, match=r'E017.*: settings spacy_sapbert: was "0.0.9", is "0.1.0"; settings linker: was null, is "\w{32}". Give'):
+        annotate(corpus, out, settings, progress=False)
+    for damaged in ("[" * 100_000, '{"settings": \x00'):
+        (out / "_manifest.json").write_text(damaged)
+        with pytest.raises(SapbertError, match=r"E402.*_manifest.json' is not a manifest of `annotate`"):
+            annotate(corpus, out, settings, progress=False)
+
+
+def test_a_run_is_resumed_with_a_moved_pipeline(tmp_path: Path, tiny_linker: Path):
+    corpus, out = write_corpus(tmp_path / "c.jsonl", [NOTE, "cough"]), tmp_path / "out"
+    spacy_sapbert.load(str(tiny_linker)).to_disk(tmp_path / "here")
+    annotate(corpus, out, AnnotationSettings(pipeline=str(tmp_path / "here")), partition_size=1, progress=False)
+    (out / "part-00001.parquet").unlink()
+    (tmp_path / "here").rename(tmp_path / "there")
+    report = annotate(corpus, out, AnnotationSettings(pipeline=str(tmp_path / "there")), partition_size=1, progress=False)
+    assert report.kept == 1
 
 
 # -- notes that fail ------------------------------------------------------------------------------------------------------------

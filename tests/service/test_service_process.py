@@ -66,9 +66,9 @@ class Running:
         host, _, port = self.url.removeprefix("http://").rpartition(":")
         return host, int(port)
 
-    def stop(self) -> int:
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
         """Stop it gracefully and return its exit code."""
-        self.process.send_signal(signal.SIGTERM)
+        self.process.send_signal(number)
         code = self.process.wait(SECONDS)
         self._reader.join(SECONDS)
         return code
@@ -88,7 +88,8 @@ def start(tiny_linker: Path) -> Iterator[Callable[..., Running]]:
         service.process.wait()
 
 
-def test_stopped_while_requests_are_open_it_answers_them_all(start: Callable[..., Running]) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_stopped_while_requests_are_open_it_answers_them_all(start: Callable[..., Running], number: signal.Signals) -> None:
     service = start("--batch-size", "2")
     asked = {"texts": [NOTE * 40] * 10}
 
@@ -102,7 +103,7 @@ def test_stopped_while_requests_are_open_it_answers_them_all(start: Callable[...
             line = next(line for line in client.get("/metrics").text.splitlines() if line.startswith("sapbert_waiting "))
             waiting = float(line.split()[1])
         assert waiting >= 40
-        code = service.stop()
+        code = service.stop(number)
         found = [answer.result(SECONDS) for answer in answers]
     assert code == 0
     assert [answer.status_code for answer in found] == [200] * 6

@@ -545,10 +545,11 @@ def test_two_processes_end_together_and_say_it_once(settings: Dict[str, Any], tm
         else:
             process.send_signal(number)
         stderr = process.communicate(timeout=120)[1]
+        with pytest.raises(ProcessLookupError):  # no process of the group is left
+            os.killpg(process.pid, 0)
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-            pytest.fail("a process is left")
     assert process.returncode == 128 + number
     assert stderr.count(f"[E058] Stopped by {what}") == 1
     assert "Traceback" not in stderr

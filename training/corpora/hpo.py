@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import tarfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
+
+from spacy_sapbert.files import parse_json
 
 from ..errors import fail
 from .corpus import Corpus, misfit
@@ -82,7 +83,7 @@ def _gold(path: Path) -> dict[str, dict[str, Any]]:
     if len(files) != 1:
         raise fail("E567", path=path, layout="jax", why=f"it holds {len(files)} files {GOLD_JSON}, not one")
     try:
-        found = json.loads(files[0].read_text(encoding="utf-8"))
+        found = parse_json(files[0].read_text(encoding="utf-8"))
     except ValueError as error:
         raise fail("E567", path=files[0], layout="jax", why=f"it is not JSON ({type(error).__name__})") from error
     if not isinstance(found, dict) or not all(isinstance(ids, dict) for ids in found.values()):
