@@ -209,6 +209,8 @@ def check_index(index: Any, names: int) -> None:
             check_index(getattr(index, part), names)
     if hasattr(index, "hnsw"):
         _check_graph(index.hnsw, names)
+    if getattr(index, "nprobe", 1) < 1:
+        raise ValueError(f"'{FILE}' looks at {index.nprobe:,} lists")
     if hasattr(index, "invlists"):
         check_index(index.quantizer, index.nlist)
         lists = library.downcast_InvertedLists(index.invlists)
