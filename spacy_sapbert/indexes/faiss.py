@@ -123,7 +123,7 @@ class FaissIndex(RescoredIndex):
         return index
 
     def _nearest(self, queries: Floats2d, fetch: int, budget: float) -> Ints2d:
-        looked_at = max(1, int(self.search * budget))
+        looked_at = max(1, min(int(self.search * budget), len(self)))  # Faiss takes a number above 2**63 for a negative one
         if self.search_setting == "efSearch":
             looked_at = max(looked_at, fetch)
         library = _library()
@@ -209,7 +209,7 @@ def check_index(index: Any, names: int) -> None:
             check_index(getattr(index, part), names)
     if hasattr(index, "hnsw"):
         _check_graph(index.hnsw, names)
-    if getattr(index, "nprobe", 1) < 1:
+    if not 1 <= getattr(index, "nprobe", 1) < 1 << 31:
         raise ValueError(f"'{FILE}' looks at {index.nprobe:,} lists")
     if hasattr(index, "invlists"):
         check_index(index.quantizer, index.nlist)
