@@ -22,14 +22,14 @@ JSON = {
     "link?format=brat": {"texts": [{"id": "17", "text": "Cough and pain."}]},
     "mentions:link": {"text": "Fever and cough.", "mentions": [{"start": 0, "end": 5, "label": "DISO"}, {"start": 10, "end": 15}]},
     "lookup": {"mentions": ["fever", "dry cough"], "k": 3},
-    "review/events": {"kind": "choose", "mention": 1, "cui": "C0015967", "settles": False},
-    "review/events?add": {"kind": "add", "note": "n1", "start": 0, "end": 5, "cui": "C0015967", "label": "DISO"},
+    "review/events": {"kind": "choose", "mention": 1, "cui": "C9100027", "settles": False},
+    "review/events?add": {"kind": "add", "note": "n1", "start": 0, "end": 5, "cui": "C9100027", "label": "DISO"},
     "review/events?span": {"kind": "span", "mention": 2, "start": 0, "end": 5},
     "review/events?undo": {"kind": "undo", "event": 1},
-    "review/events?name": {"kind": "name", "cui": "C0015967", "name": "high temperature"},
+    "review/events?name": {"kind": "name", "cui": "C9100027", "name": "high temperature"},
 }
 GETS = (
-    *("concepts?query=fever&limit=3", "concepts/C0015967", "concepts/MESH:D003924", "review/notes?order=doubt&limit=5&offset=0"),
+    *("concepts?query=fever&limit=3", "concepts/C9100027", "concepts/MESH:D003924", "review/notes?order=doubt&limit=5&offset=0"),
     *("review/notes?find=fever", "review/note?id=n1", "review/events?after=0", "review/report?wished=0.9", "review/export?format=usagi"),
     *("version", "metrics"),
 )

@@ -28,6 +28,8 @@ PAGE_PATHS = ("/", "/review/page.js", "/review/page.css")  # need no key, becaus
 REQUEST_ID = "x-request-id"
 PROBLEM = "spacy_sapbert.problem"  # key of a scope: the code of the error that the request is answered with
 _ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_DIGITS = re.compile(r"[0-9]+")  # `str.isdigit` also accepts "²", of which `int` makes no number
+MOST_DIGITS = 18  # of a length in bytes
 _PORT = re.compile(r":\d+$")
 LOCAL_NAMES = ("localhost", "127.0.0.1", "::1")
 _METHODS = ("GET", "POST", "HEAD", "OPTIONS", "PUT", "PATCH", "DELETE")
@@ -161,7 +163,7 @@ class Guard:
         """
         most = self.settings.max_body_bytes
         length = headers.get("content-length", "")
-        if length.isdigit() and int(length) > most:
+        if _DIGITS.fullmatch(length) and (len(length) > MOST_DIGITS or int(length) > most):
             raise fail("E070", most=most)
         try:
             return await asyncio.wait_for(_read(receive, most), self.settings.timeout)

@@ -500,6 +500,8 @@ def test_limits_of_a_request(with_settings: Callable[..., TestClient]) -> None:
     client = with_settings(max_body_bytes=500, max_texts=3, max_characters=100)
     assert "500 bytes" in problem(client.post("/link", json={"text": "x" * 600}), 413, "E070")
     problem(client.post("/link", content=(b"x" * 100 for _ in range(10))), 413, "E070")  # sent in chunks, so the length is not known
+    problem(client.post("/link", content=b"{}", headers=[(b"content-length", b"9" * 5000)]), 413, "E070")
+    problem(client.post("/link", content=b"{}", headers=[(b"content-length", b"\xb2")]), 422, "E071")  # "²" is no length
     assert "101 characters" in problem(client.post("/link", json={"text": "x" * 101}), 422, "E071")
     assert client.post("/link", json={"text": "x" * 100}).status_code == 200
     assert "4 texts" in problem(client.post("/link", json={"texts": ["x"] * 4}), 422, "E071")
