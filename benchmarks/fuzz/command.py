@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from concurrent import futures
 from pathlib import Path
 
-from ..common import ROOT, Report, Table
+from ..common import ROOT, Missing, Report, Table
 from .mutate import mutated
 from .targets import Target, make_targets
 from .trials import SECONDS, Outcome, outcomes
@@ -38,6 +38,9 @@ def run(data: Path, report: Report) -> None:
     Args:
         data: not used.
         report: takes the table.
+
+    Raises:
+        Missing: an input made a target fail.
     """
 
     import torch
@@ -68,6 +71,8 @@ def run(data: Path, report: Report) -> None:
         failures = sum(kinds[kind] for kind in FAILURES)
         table.add(target.name, kinds.total(), *(kinds[kind] for kind in ("taken", "refused", *FAILURES)), failures, took)
     report.add("fuzz", table)
+    if seen:
+        raise Missing(f"{len(seen):,} kinds of failures; an input of each is in '{FOUND.relative_to(ROOT)}'.")
 
 
 def _keep(target: Target, what: str, outcome: Outcome) -> None:

@@ -8,10 +8,13 @@ import random
 import time
 from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from benchmarks.fuzz import trials
+from benchmarks.common import Missing
+from benchmarks.fuzz import command, trials
 from benchmarks.fuzz.command import fuzz, input_of
 from benchmarks.fuzz.mutate import mutated
 from benchmarks.fuzz.targets import Target, make_targets
@@ -81,6 +84,29 @@ def test_what_becomes_of_a_trial_is_told_apart(monkeypatch: pytest.MonkeyPatch) 
     ]  # fmt: skip
     assert (found[1].what, found[3].what) == ("E401", "SIGABRT")
     assert [outcome.fell for outcome in found] == [False, False, True, True, True, False]
+
+
+def test_the_command_counts_all_inputs_keeps_one_that_failed_and_ends_with_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def consume(folder: Path, name: str) -> None:
+        if "a" not in (folder / name).read_text(encoding="latin-1"):
+            raise KeyError("no a")
+
+    toy, calm = (Target(name, 1, {"a.txt": b"banana"}, reads, tmp_path / name) for name, reads in (("toy", consume), ("calm", lambda *_: None)))
+    for name, value in {"make_targets": lambda _: [toy, calm], "INPUTS": 101, "ROOT": tmp_path, "FOUND": tmp_path / "found"}.items():
+        monkeypatch.setattr(command, name, value)
+    tables: list[Any] = []
+    report: Any = SimpleNamespace(add=lambda _, table: tables.append(table))
+    with pytest.raises(Missing, match=r"1 kinds of failures.*'found'"):
+        command.run(tmp_path, report)
+    ((first, second),) = (table.rows for table in tables)
+    row = dict(zip(tables[0].columns, first))
+    assert (row["target"], row["inputs"], second[:3]) == ("toy", 50, ["calm", 50, 50])
+    assert 0 < row["fell"] == row["uncoded"] < 50
+    assert row["taken"] + row["uncoded"] == 50
+    (found,) = (tmp_path / "found" / "toy").iterdir()
+    with pytest.raises(KeyError):
+        toy.try_input(found.read_bytes())
+    assert not (tmp_path / "found" / "calm").exists()
 
 
 @pytest.mark.e2e
