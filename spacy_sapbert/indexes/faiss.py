@@ -153,6 +153,8 @@ class FaissIndex(RescoredIndex):
         self._searched_with = 0
         _check_head(path / FILE, len(self), self.tree_dim)
         try:
+            if is_looked_through(path / FILE):
+                library.read_index(str(path / FILE), 0)  # Faiss reads a mapped file beyond its end, if it was cut short; this refuses it
             index = library.read_index(str(path / FILE), getattr(library, "IO_FLAG_MMAP_IFC", 0))
         except (RuntimeError, MemoryError) as error:  # _read_folder has already checked that the file is complete
             raise fail("E202", DamagedFile, path=path, why=f"Faiss can't read '{FILE}': {_reason(error)}") from error
