@@ -672,7 +672,8 @@ class ConceptMatcher(DocComponent):
                 names = {(one.start, one.end) for one in matches}
                 kept = with_items(kept, parts, names)
                 chosen_ones, kept = kept, without_sites(kept, text, parts)
-                others = [*others, *(one for one in chosen_ones if one not in kept)]
+                places = {(one.start, one.end) for one in kept}
+                others = [*others, *(one for one in chosen_ones if (one.start, one.end) not in places)]
             spans = filter_spans(span for match in kept if (span := _span(doc, match)) is not None)
             set_spans(doc, self.spans_key, spans)
             if self.all_key is not None:

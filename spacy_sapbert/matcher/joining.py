@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -118,14 +118,19 @@ def with_items(kept: Sequence[Match], parts: Sequence[Match], names: Collection[
     made = list(kept)
     for part in sorted(items, key=lambda one: one.item[0] - one.item[1]):  # the longest item first
         first, end = part.item
-        here = [one for one in made if one.start < end and first < one.end]
-        if any(one[:2] in names and (one.label not in MODIFIERS or one.start < first or one.end > end) for one in here):
+        here = _overlapping(made, first, end)
+        if any(one[:2] in names and (one.label not in MODIFIERS or one.start < first or one.end > end) for one in made[here]):
             continue
-        shares = (one for one in made if one.label == part.label and part.start <= one.start and one.end <= part.end and one not in here)
-        if any(one.end > end if first == part.start else one.start < first for one in shares):
-            made = [one for one in made if one not in here]
-            made.append(Match(first, end, part.label, part.corrected))
-    return sorted(made, key=lambda one: one.start)
+        whole = made[_overlapping(made, part.start, part.end)]
+        shares = (one for one in whole if one.label == part.label and part.start <= one.start and one.end <= part.end)
+        if any(one.start >= end and one.end > end if first == part.start else one.end <= first for one in shares):
+            made[here] = [Match(first, end, part.label, part.corrected)]
+    return made
+
+
+def _overlapping(mentions: Sequence[Match], start: int, end: int) -> slice:
+    """Return which of the mentions, sorted and without overlap, share a character with the place start:end."""
+    return slice(bisect_right(mentions, start, key=lambda one: one.end), bisect_left(mentions, end, key=lambda one: one.start))
 
 
 def _left_to_right(names: Sequence[Match]) -> list[Match]:
