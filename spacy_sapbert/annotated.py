@@ -80,7 +80,7 @@ def calibrated(search: CandidateSearch, docs: Iterable[Doc | Example], fit_on: s
         fit_on: a description of the data, in words.
 
     Raises:
-        SapbertError: E012, E013, E014, E016, see `SapBertLinker.calibrate`.
+        SapbertError: E012, E014, E016, see `SapBertLinker.calibrate`.
     """
     queries, gold = read_gold(docs, search.settings)
     if not queries:

@@ -530,7 +530,7 @@ class SapBertLinker(DocComponent):
             The calibration. Warns W005 for gold ids that the knowledge base does not have.
 
         Raises:
-            SapbertError: E011, `target_precision` or `coverage` can't be reached; E012, too few mentions; E013, scikit-learn is not installed;
+            SapbertError: E011, `target_precision` or `coverage` can't be reached; E012, too few mentions;
                 E014, no annotated span; E016, no gold id is known.
         """
         annotated = list(docs)  # read before the lock is taken, because making the Docs may use this linker in another thread

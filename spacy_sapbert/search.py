@@ -386,7 +386,7 @@ class CandidateSearch:
             _margin(top, ranking),
             exact,
             synonym=exact and not is_canonical(place),
-            other_form=exact and normalise(name.text) != normalise(mention),
+            other_form=exact and normalise(name.text, name.language) != normalise(mention, name.language),
             weak_name=bool(is_weak(np.array(place))),
             acronym=is_acronym(name.text),
             short=len(mention) <= SHORT,

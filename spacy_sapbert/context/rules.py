@@ -54,7 +54,11 @@ _HARD = frozenset(";|•*!")
 _ENDS = frozenset(".?!")  # marks that may end a sentence
 _MARKS = frozenset([*_SIGN, *_HARD, ".", ")", "'s", "’s"])
 _ITEM = re.compile(r"[-*•>+]\s|\d{1,3}[.)]\s|[(\[]?[a-z][.)]\s", re.IGNORECASE)
-_AGE = re.compile(r"\b(?P<number>\d{1,3})[\s-]*(?:(?P<years>years?|yrs?|y)|months?|mo|weeks?|wk|days?)[\s./-]*(?:old|o)\b", re.IGNORECASE)
+_AGE = re.compile(
+    r"\b(?P<number>\d{1,3})[\s-]*(?:(?P<years>years?|yrs?|y)|months?|mo|weeks?|wk|days?)[\s./-]*(?:old|o)\b"
+    r"|\b(?P<short>\d{2,3})\s?(?-i:[MF])\b|\baged (?P<aged>\d{1,3})\b(?! (?:months|weeks|days))",  # "72M", "aged 72"
+    re.IGNORECASE,
+)
 _PARENT = re.compile(r"\b(?:mother|mom|father|dad|born to)\b", re.IGNORECASE)
 _GROWN = 16  # years
 _INTRODUCES = re.compile(r"[^.:;\n]{0,80}:")  # what may stand between a trigger and its list
@@ -368,7 +372,10 @@ class _Note:
     def adult(self) -> bool:
         """Whether the first age in the note is that of an adult, who is not called someone's mother or father."""
         age = _AGE.search(self.text)
-        if age is None or not age["years"] or int(age["number"]) < _GROWN:
+        if age is None:
+            return False
+        years = age["number"] if age["years"] else age["short"] or age["aged"]
+        if not years or int(years) < _GROWN:
             return False
         return _PARENT.search(self.text, max(age.start() - 40, 0), age.end() + 15) is None
 

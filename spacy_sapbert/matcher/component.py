@@ -485,7 +485,7 @@ class ConceptMatcher(DocComponent):
                 taken.append((at, end))
         if self._language in ENGLISH:
             matches = self._as_tests(with_product_words(self._with_letters(matches, text, sets), text), text, sets)
-            matches = self._with_headings(matches, text, sets)
+            matches = self._with_headings(matches, text, sets, skipped)
         yield from _with_defined(matches, text, self._language, skipped)
         yield from wholes
         if self._language not in ENGLISH:
@@ -510,7 +510,7 @@ class ConceptMatcher(DocComponent):
         if not more:
             return matches
         taken = Places((one.start, one.end) for one in more)
-        return sorted([*more, *(match for match in matches if not taken.overlap(match.start, match.end))])
+        return sorted([*more, *(match for match in matches if not taken.overlap(match.start, match.end))], key=lambda one: (one.start, -one.end))
 
     def _as_tests(self, matches: List[Match], text: str, sets: Sequence[Phrases]) -> List[Match]:
         """Make substances with a result into tests, if the name of the test is a name: "sodium 140" is looked up as "sodium level".
@@ -531,7 +531,7 @@ class ConceptMatcher(DocComponent):
                 made[i] = made[i]._replace(label=label.partition("\t")[0], corrected=name)
         return made
 
-    def _with_headings(self, matches: List[Match], text: str, sets: Sequence[Phrases]) -> List[Match]:
+    def _with_headings(self, matches: List[Match], text: str, sets: Sequence[Phrases], skipped: Places) -> List[Match]:
         """Add findings whose heading is a part of their name: "NECK: Supple". A finding replaces a name in its place: "ABDOMEN: tenderness"."""
         items = list(headed(text, find_sections(text)))
         each = [(one, name) for item in items for one in item for name in one.names]
@@ -548,9 +548,9 @@ class ConceptMatcher(DocComponent):
         if not made:
             return matches
         taken = {(one.start, one.end) for one in matches}
-        fits = [one for place, one in made.items() if place in taken or not places.overlap(*place)]
+        fits = [one for place, one in made.items() if (place in taken or not places.overlap(*place)) and not skipped.overlap(*place)]
         instead = {(one.start, one.end) for one in fits}
-        return sorted([*fits, *(one for one in matches if (one.start, one.end) not in instead)])
+        return sorted([*fits, *(one for one in matches if (one.start, one.end) not in instead)], key=lambda one: (one.start, -one.end))
 
     def _items(
         self, label: str, found: Sequence["re.Match[str]"], hashes: Sequence[int], at: int, sets: Sequence[Phrases]
@@ -670,7 +670,7 @@ class ConceptMatcher(DocComponent):
             if self.all_key is not None:  # without this group, sites would be lost
                 parts = [one for one in others if one.part]
                 names = {(one.start, one.end) for one in matches}
-                kept = with_items(kept, parts, names)
+                kept = with_items(kept, parts, names, join=self.join)
                 chosen_ones, kept = kept, without_sites(kept, text, parts)
                 places = {(one.start, one.end) for one in kept}
                 others = [*others, *(one for one in chosen_ones if (one.start, one.end) not in places)]

@@ -33,7 +33,6 @@ _FORMS = {
     "resp": ("lung",),
     "respiratory": ("lung",),
     "thoughts": ("thinking", "thought"),
-    "urinary": (),
     "urologic": ("urinary",),
     "urological": ("urinary",),
 }

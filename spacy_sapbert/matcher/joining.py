@@ -101,16 +101,17 @@ def chosen(
     return kept, others
 
 
-def with_items(kept: Sequence[Match], parts: Sequence[Match], names: Collection[tuple[int, int]]) -> list[Match]:
+def with_items(kept: Sequence[Match], parts: Sequence[Match], names: Collection[tuple[int, int]], *, join: bool = True) -> list[Match]:
     """Return the chosen mentions, and the items of coordinations that share the head of one of them: "neck" in "neck and back pain" is neck pain.
 
     The item must be joined with a chosen mention of the same group that holds the rest of its name ("back pain"). It replaces a part of the body, a
-    process, a concept, or an entity that is no name in its place, but no other mention.
+    process, a concept, or an entity that is no name in its place, but no longer and no other mention; without `join`, it replaces no entity.
 
     Args:
         kept: mentions that do not overlap, from left to right.
         parts: parts of coordinations.
         names: places of the names that were found; other mentions are entities of the recogniser.
+        join: see `chosen`.
     """
     items = [part for part in parts if part.item and (part.label in WHOLE or part.label in MODIFIERS)]
     if not items:
@@ -119,7 +120,9 @@ def with_items(kept: Sequence[Match], parts: Sequence[Match], names: Collection[
     for part in sorted(items, key=lambda one: one.item[0] - one.item[1]):  # the longest item first
         first, end = part.item
         here = _overlapping(made, first, end)
-        if any(one[:2] in names and (one.label not in MODIFIERS or one.start < first or one.end > end) for one in made[here]):
+        if any(one.start < first or one.end > end or (one.ent is not None and not join) for one in made[here]):
+            continue
+        if any(one[:2] in names and one.label not in MODIFIERS for one in made[here]):
             continue
         whole = made[_overlapping(made, part.start, part.end)]
         shares = (one for one in whole if one.label == part.label and part.start <= one.start and one.end <= part.end)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import accumulate
 
 from .joining import Match
 
@@ -57,12 +59,14 @@ def without_sites(kept: Sequence[Match], text: str, parts: Sequence[Match] = ())
     """
     if all(one.label != BODY for one in kept):
         return list(kept)
-    named = [part for part in parts if part.label in SITED]
-    sites = {
-        at
-        for at, one in enumerate(kept)
-        if one.label == BODY and (_has_state(one, text) or any(part.start <= one.start and one.end <= part.end for part in named))
-    }
+    named = sorted((part.start, part.end) for part in parts if part.label in SITED)
+    reach = list(accumulate((end for _, end in named), max))  # the last character of the parts that begin so early
+
+    def is_in_part(one: Match) -> bool:
+        before = bisect_right(named, one.start, key=lambda place: place[0])
+        return before > 0 and one.end <= reach[before - 1]
+
+    sites = {at for at, one in enumerate(kept) if one.label == BODY and (_has_state(one, text) or is_in_part(one))}
     pictured: set[int] = set()  # positions of imaging, and of the parts of the body that are listed after it
     for at, (one, after) in enumerate(zip(kept, kept[1:])):
         between = text[one.end : after.start]

@@ -157,7 +157,8 @@ def test_a_list_of_risks_ends_with_its_section() -> None:
 @pytest.mark.parametrize(
     ("age", "wanted"),
     [
-        *(("A 34-year-old woman.", "family"), ("A 16 yo patient.", "family"), ("A 40 y.o. man.", "family")),
+        *(("A 34-year-old woman.", "family"), ("A 16 yo patient.", "family"), ("A 40 y.o. man.", "family"), ("72M c/o CP.", "family")),
+        *(("A woman aged 72.", "family"), ("Aged 15 months.", "-"), ("12M with fever.", "-"), ("Weight 72 m.", "-")),
         *(("A 15-year-old girl.", "-"), ("A 20-month-old boy.", "-"), ("A 20-day-old boy, the mother is 30 years old.", "-"), ("", "-")),
         *(("His 30-year-old mother is here.", "-"), ("Born to a 30-year-old woman.", "-"), ("A 30-year-old mother brought him.", "-")),
     ],

@@ -34,6 +34,7 @@ def found(text: str, *names: str) -> list[tuple[str, str | None]]:
         ("Examination: pelvis", "examination pelvis", []),  # any examination
         ("Lungs: normal\nSupple neck", "supple lungs", []),  # another line
         ("The neck: supple", "supple neck", []),  # no heading
+        ("NECK: [**supple**] today", "supple neck", []),  # a placeholder
     ],
 )
 def test_a_heading_completes_a_name(text: str, name: str, expected: list[tuple[str, str]]):

@@ -186,6 +186,11 @@ def test_an_item_replaces_a_part_of_the_body_and_an_entity_but_no_other_name():
     assert with_items([finding, pain], [part], {(0, 5), (10, 19)}) == [finding, pain]
     assert with_items([pain._replace(label="PROC")], [part], {(10, 19)}) == [pain._replace(label="PROC")]  # of another group
     assert with_items([pain], [part._replace(item=())], {(10, 19)}) == [pain]
+    entity = Match(0, 5, "ANAT", ent="a user's entity")
+    assert with_items([entity, pain], [part], {(10, 19)}) == [new, pain]
+    assert with_items([entity, pain], [part], {(10, 19)}, join=False) == [entity, pain]
+    longer = Match(0, 9, "DISO", ent="chest and")
+    assert with_items([longer, pain], [part], {(10, 19)}) == [longer, pain]
 
 
 @pytest.mark.parametrize(
