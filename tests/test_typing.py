@@ -71,7 +71,7 @@ def test_what_a_user_sees_is_typed(output: list[str]) -> None:
         "spacy_sapbert.candidates.Rules",
         "def (concept_id: str, *names: str)",
         "int",
-        "list[list[tuple[int, int, str, str | None, bool, bool, Any, fallback=spacy_sapbert.matcher.joining.Match]]]",
+        "list[list[tuple[int, int, str, str | None, bool, bool, tuple[int, ...], Any, fallback=spacy_sapbert.matcher.joining.Match]]]",
         "typing.Iterator[tuple[str, str]]",
         "def (path: pathlib.Path =, verify: bool =)",
         "def (names: list[str] =, k: int =, linker_name: str | None =, encoder: str | None =)",
