@@ -40,7 +40,7 @@ from ..registry import check_linker_name
 from . import casing
 from .beside import glued, is_title, means_something_else, names_many_tests
 from .headed import headed
-from .joining import WHOLE, Match, Places, chosen, with_items
+from .joining import WHOLE, Match, Places, bare, chosen, with_items
 from .letters import letters
 from .parts import parts_of
 from .phrases import MAX_WORDS, VERSION, Collected, Phrases, union, word_hash
@@ -663,7 +663,8 @@ class ConceptMatcher(DocComponent):
         """Write the names that were found into the Docs. A token that holds more than the name ("GERD.3") is split."""
         for doc, matches in zip(docs, predictions):
             text = doc.text  # spaCy builds this text anew at each access
-            _split(doc, [offset for match in matches for offset in (match.start, match.end)])
+            cut = [bare(Match(ent.start_char, ent.end_char, ent.label_), text) for ent in doc.ents] if self.join and not self.spans_key else []
+            _split(doc, [offset for match in [*matches, *cut] for offset in (match.start, match.end)])
             before = [] if self.spans_key else [Match(ent.start_char, ent.end_char, ent.label_, ent=ent) for ent in doc.ents]
             skipped = _skipped(text, self._is_name) if self.join and before else ()  # a recogniser also marks headings
             kept, others = chosen(before, matches, text=text, join=self.join, overwrite=self.overwrite, skipped=skipped)

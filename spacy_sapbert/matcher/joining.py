@@ -105,7 +105,8 @@ def with_items(kept: Sequence[Match], parts: Sequence[Match], names: Collection[
     """Return the chosen mentions, and the items of coordinations that share the head of one of them: "neck" in "neck and back pain" is neck pain.
 
     The item must be joined with a chosen mention of the same group that holds the rest of its name ("back pain"). It replaces a part of the body, a
-    process, a concept, or an entity that is no name in its place, but no longer and no other mention; without `join`, it replaces no entity.
+    process or a concept in its place, also a longer entity ("longstanding back"), or an entity that is no name and not longer ("stiff neck" is kept). Without
+    `join`, it replaces no entity.
 
     Args:
         kept: mentions that do not overlap, from left to right.
@@ -120,15 +121,21 @@ def with_items(kept: Sequence[Match], parts: Sequence[Match], names: Collection[
     for part in sorted(items, key=lambda one: one.item[0] - one.item[1]):  # the longest item first
         first, end = part.item
         here = _overlapping(made, first, end)
-        if any(one.start < first or one.end > end or (one.ent is not None and not join) for one in made[here]):
-            continue
-        if any(one[:2] in names and one.label not in MODIFIERS for one in made[here]):
+        if any(not _gives_way(one, first, end, one[:2] in names, join) for one in made[here]):
             continue
         whole = made[_overlapping(made, part.start, part.end)]
         shares = (one for one in whole if one.label == part.label and part.start <= one.start and one.end <= part.end)
         if any(one.start >= end and one.end > end if first == part.start else one.end <= first for one in shares):
             made[here] = [Match(first, end, part.label, part.corrected)]
     return made
+
+
+def _gives_way(one: Match, first: int, end: int, is_name: bool, join: bool) -> bool:
+    """Return whether a mention may be replaced by an item at first:end, see `with_items`."""
+    if one.ent is not None and not join:
+        return False
+    inside = first <= one.start and one.end <= end
+    return (one.label in MODIFIERS and (inside or not is_name)) or (inside and not is_name)
 
 
 def _overlapping(mentions: Sequence[Match], start: int, end: int) -> slice:
@@ -147,8 +154,8 @@ def _left_to_right(names: Sequence[Match]) -> list[Match]:
 
 
 def _joined(entities: Sequence[Match], found: Sequence[Match], text: str, skipped: Iterable[tuple[int, int]]) -> list[Match]:
-    bare = [_bare(entity, text) for entity in entities]
-    names = _without_modifiers(found, bare)
+    cut = [bare(entity, text) for entity in entities]
+    names = _without_modifiers(found, cut)
     taken = Places([*((name.start, name.end) for name in names), *skipped])
 
     def is_new(entity: Match) -> bool:
@@ -157,7 +164,7 @@ def _joined(entities: Sequence[Match], found: Sequence[Match], text: str, skippe
             return False
         return not taken.overlap(entity.start, entity.end) and not means_something_else(text, entity.start, entity.end)
 
-    return sorted([*names, *filter(is_new, bare)], key=lambda one: one.start)
+    return sorted([*names, *filter(is_new, cut)], key=lambda one: one.start)
 
 
 def _without_modifiers(names: Sequence[Match], entities: Sequence[Match]) -> list[Match]:
@@ -172,7 +179,7 @@ def _without_modifiers(names: Sequence[Match], entities: Sequence[Match]) -> lis
     return [name for at, name in enumerate(names) if at not in dropped]
 
 
-def _bare(entity: Match, text: str) -> Match:
+def bare(entity: Match, text: str) -> Match:
     """Return an entity without what a recogniser takes with it: signs at its ends (", neck"), and another item ("5)venous stasis")."""
     word = text[entity.start : entity.end].rstrip(_SIGNS)
     end = entity.start + len(word)

@@ -191,6 +191,16 @@ def test_an_item_replaces_a_part_of_the_body_and_an_entity_but_no_other_name():
     assert with_items([entity, pain], [part], {(10, 19)}, join=False) == [entity, pain]
     longer = Match(0, 9, "DISO", ent="chest and")
     assert with_items([longer, pain], [part], {(10, 19)}) == [longer, pain]
+    assert with_items([longer._replace(label="ANAT"), pain], [part], {(10, 19)}) == [new, pain]
+
+
+def test_an_entity_that_is_cut_within_a_token():
+    made = matcher("fever")
+    made.join = True
+    doc = made.nlp.make_doc("clear to A&P.,Hypotonia today")
+    doc.ents = [Span(doc, 2, 3, label="DISO")]
+    assert doc.ents[0].text == "A&P.,Hypotonia"
+    assert [ent.text for ent in made(doc).ents] == ["Hypotonia"]
 
 
 @pytest.mark.parametrize(
