@@ -107,8 +107,10 @@ def make_pipeline(
         from scispacy.abbreviation import AbbreviationDetector  # noqa: F401  registers the factory
 
         warnings.filterwarnings("ignore", message=".*W036.*")  # the warning that its second matcher has no patterns; this is normal for most notes
-        detector = nlp.add_pipe("abbreviation_detector", config={"make_serializable": True}, before="sapbert_linker" if has_linker else None)
-        bound_detector(detector)
+        nlp.add_pipe("abbreviation_detector", config={"make_serializable": True}, before="sapbert_linker" if has_linker else None)
+    for name, component in nlp.pipeline:
+        if nlp.get_pipe_meta(name).factory == "abbreviation_detector":  # also one of the given pipeline
+            bound_detector(component)
     if not has_linker:
         nlp.add_pipe("sapbert_linker", config={**config, "resolve_abbreviations": abbreviations})
     if status and nlp.lang == "en" and "clinical_status" not in nlp.pipe_names:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from spacy.matcher import Matcher
 from spacy.tokens import Doc
 
 MOST_BRACKETS = 1000  # open brackets in a text; a text with more is no prose
@@ -28,6 +29,6 @@ class FewBrackets:
 
 
 def bound_detector(detector: Any) -> None:
-    """Let a scispaCy `AbbreviationDetector` leave out texts with more than `MOST_BRACKETS` open brackets."""
-    if not isinstance(detector.matcher, FewBrackets):
+    """Let a scispaCy `AbbreviationDetector` leave out texts with more than `MOST_BRACKETS` open brackets. A component without a matcher is kept as it is."""
+    if isinstance(getattr(detector, "matcher", None), Matcher):
         detector.matcher = FewBrackets(detector.matcher)

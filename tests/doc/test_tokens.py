@@ -5,14 +5,16 @@ from __future__ import annotations
 import pickle
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import spacy
 from spacy.language import Language
+from spacy.matcher import Matcher
 from spacy.tokenizer import Tokenizer
 
 import spacy_sapbert
-from spacy_sapbert.doc.brackets import MOST_BRACKETS, FewBrackets
+from spacy_sapbert.doc.brackets import MOST_BRACKETS, FewBrackets, bound_detector
 from spacy_sapbert.doc.tokens import LONGEST_WORD, BoundedTokenizer, bound_tokenizer
 
 NOTES = sorted((Path(__file__).parents[2] / "examples" / "notes").glob("*.txt"))
@@ -92,3 +94,30 @@ def test_scispacys_detector_finds_what_it_did_and_leaves_out_brackets_without_en
     assert nlp(text)._.abbreviations[0]["long_text"] == "Ventricular septal defect"
     assert nlp(text + "( " * (MOST_BRACKETS - 1))._.abbreviations[0]["long_text"] == "Ventricular septal defect"
     assert nlp(text + "( " * MOST_BRACKETS)._.abbreviations == []
+
+
+@pytest.mark.parametrize("name", ["abbreviation_detector", "short_forms"])
+def test_the_detector_of_a_given_pipeline_is_bounded_too(tiny_linker: Path, tmp_path: Path, name: str) -> None:
+    pytest.importorskip("scispacy")
+    from scispacy.abbreviation import AbbreviationDetector  # noqa: F401  registers the factory
+
+    given = spacy.blank("en")
+    given.add_pipe("abbreviation_detector", name=name, config={"make_serializable": True})
+    given.to_disk(tmp_path / "given")
+    nlp = spacy_sapbert.load(str(tiny_linker), pipeline=str(tmp_path / "given"), abbreviations=name == "abbreviation_detector")
+    text = "Ventricular septal defect (VSD) was seen. "
+    assert nlp(text)._.abbreviations[0]["long_text"] == "Ventricular septal defect"
+    assert nlp(text + "( " * MOST_BRACKETS)._.abbreviations == []
+
+
+def test_a_component_without_a_matcher_is_kept_and_a_detector_is_bounded_once() -> None:
+    nlp = spacy.blank("en")
+    component = nlp.add_pipe("sentencizer")
+    bound_detector(component)
+    assert not hasattr(component, "matcher")
+    detector = SimpleNamespace(matcher=Matcher(nlp.vocab))
+    bound_detector(detector)
+    bounded = detector.matcher
+    bound_detector(detector)
+    assert type(bounded) is FewBrackets
+    assert detector.matcher is bounded
