@@ -10,6 +10,8 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent import futures
+from contextlib import suppress
+from multiprocessing import connection
 from pathlib import Path
 
 from ..common import ROOT, Missing, Report, Table
@@ -105,10 +107,15 @@ def _in_process(target: Target, span: Span) -> Result:
     process = multiprocessing.get_context("fork").Process(target=lambda: sending.send(fuzz(target, span[1] - span[0], SEED, first=span[0])))
     process.start()
     sending.close()
+    connection.wait([receiving, process.sentinel])
+    result = None
+    if receiving.poll():  # before `join`: a process that sends more than a pipe holds does not end until it is read
+        with suppress(EOFError):  # it ended without a result
+            result = receiving.recv()
     process.join()
-    if not receiving.poll():
+    if result is None:
         raise RuntimeError(f"the process for {target.name} ended with exit code {process.exitcode}")
-    kinds, fell = receiving.recv()
+    kinds, fell = result
     return kinds, fell, time.perf_counter() - start
 
 

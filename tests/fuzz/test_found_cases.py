@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import random
 import time
+from collections import Counter
+from concurrent import futures
 from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
@@ -107,6 +110,25 @@ def test_the_command_counts_all_inputs_keeps_one_that_failed_and_ends_with_an_er
     with pytest.raises(KeyError):
         toy.try_input(found.read_bytes())
     assert not (tmp_path / "found" / "calm").exists()
+
+
+def test_a_result_that_is_larger_than_a_pipe_holds_is_received(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent = Counter(uncoded=1), {"x" * 1_000_000: trials.Outcome(0, "uncoded", "KeyError: x")}
+    monkeypatch.setattr(command, "fuzz", lambda *_, **__: sent)
+    target = Target("toy", 1, {}, lambda *_: None, tmp_path)
+    with futures.ThreadPoolExecutor(1) as pool:
+        running = pool.submit(command._in_process, target, (0, 1))
+        try:
+            assert running.result(timeout=30)[:2] == sent
+        finally:
+            for process in multiprocessing.active_children():
+                process.terminate()
+
+
+def test_a_process_that_ends_without_a_result_is_an_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "fuzz", lambda *_, **__: os._exit(3))
+    with pytest.raises(RuntimeError, match="toy ended with exit code 3"):
+        command._in_process(Target("toy", 1, {}, lambda *_: None, tmp_path), (0, 1))
 
 
 @pytest.mark.e2e
