@@ -13,6 +13,7 @@ import yaml
 
 GITHUB = Path(__file__).parents[1] / ".github"
 ACCEPTED = GITHUB / "accepted-vulnerabilities.txt"
+TODAY = "2030-01-31"
 pytestmark = pytest.mark.skipif(not GITHUB.is_dir() or shutil.which("bash") is None, reason="not a checkout, or no bash")
 
 
@@ -23,11 +24,12 @@ def steps() -> list[dict[str, str]]:
 
 
 def audit(folder: Path, accepted: str, exit_code: int) -> tuple[int, str]:
-    """Run the step of the audit, with a `pip-audit` that writes its arguments and ends with an exit code."""
+    """Run the step of the audit on the day `TODAY`, with a `pip-audit` that writes its arguments and ends with an exit code."""
     (folder / ".github").mkdir()
     (folder / ".github" / ACCEPTED.name).write_text(accepted, encoding="utf-8")
-    (folder / "pip-audit").write_text(f'#!/bin/sh\necho "$@"\nexit {exit_code}\n')
-    (folder / "pip-audit").chmod(0o755)
+    for name, script in {"pip-audit": f'echo "$@"\nexit {exit_code}', "date": f'test "$*" = +%F && echo {TODAY}'}.items():
+        (folder / name).write_text(f"#!/bin/sh\n{script}\n")
+        (folder / name).chmod(0o755)
     (step,) = (step["run"] for step in steps() if "look for known vulnerabilities" in step.get("name", ""))
     environment = {**os.environ, "PATH": f"{folder}:{os.environ['PATH']}"}
     done = subprocess.run(["bash", "-e", "-c", step], cwd=folder, env=environment, capture_output=True, text=True, timeout=60)
@@ -43,6 +45,16 @@ def test_accepted_vulnerabilities_are_passed_on_without_their_reasons(tmp_path: 
     assert audit(tmp_path, accepted, 0) == (
         0,
         "--require-hashes --disable-pip -r requirements.lock --ignore-vuln CVE-2030-12345 --ignore-vuln GHSA-aaaa-bbbb-cccc",
+    )
+
+
+@pytest.mark.parametrize(
+    "line", ["CVE-2030-12345  # not used; until 2030-01-30", "CVE-2030-12345  # not used", "CVE-2030-12345", "# CVE-2030-12345; until 2031-01-01"]
+)
+def test_a_line_that_is_expired_or_has_no_date_accepts_nothing(tmp_path: Path, line: str) -> None:
+    assert (
+        audit(tmp_path, f"{line}\nCVE-2030-54321  # not used; until 2030-02-01\n", 0)[1].partition("requirements.lock ")[2]
+        == "--ignore-vuln CVE-2030-54321"
     )
 
 
