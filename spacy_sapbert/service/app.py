@@ -41,7 +41,7 @@ AnswerFormat = Literal["json", "fhir", "omop", "phenopackets", "bioc", "brat", "
 EXPORTED: dict[int | str, dict[str, Any]] = {
     200: {"content": {each.media_type.partition(";")[0]: {"schema": {"type": "string"}} for each in FORMATS.values()}}
 }
-GIVE_BACK_EVERY = 1000  # tasks, after which free memory is given back to the system
+RETURN_MEMORY_EVERY = 1000  # tasks, after which free memory is returned to the system
 MAX_CONCEPTS = 100  # most concepts that a search returns
 PROBLEMS: dict[int | str, dict[str, Any]] = {
     status: {"model": schemas.ProblemResponse, "description": description}
@@ -69,7 +69,7 @@ class Service:
         self.settings, self.metrics = settings, Metrics()
         self._make, self._failed = make, failed
         self._linking: Linking | None = None
-        self._answered = 0  # number of tasks since free memory was given back
+        self._answered = 0  # number of tasks since free memory was returned
         self._table: athena.ConceptTable | None = None
         self.batcher: Batcher[Task, Linked] = Batcher(
             self._answer, batch_size=settings.batch_size, max_queue=settings.max_queue, seen=self.metrics.saw_batch
@@ -120,7 +120,7 @@ class Service:
     def _answer(self, tasks: Sequence[Task]) -> Sequence[Linked | Exception]:
         answers = self.linking.answer(tasks)
         self._answered += len(tasks)
-        if self._answered >= GIVE_BACK_EVERY:
+        if self._answered >= RETURN_MEMORY_EVERY:
             self._answered = 0
             return_free_memory()
         return answers
