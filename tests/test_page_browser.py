@@ -187,6 +187,26 @@ def test_the_keyboard_is_enough(opened: Any) -> None:
     assert page.input_value("#find") == "jk"
 
 
+def test_keys_go_over_a_note_without_mentions(browser: Any, docs: list[tuple[Doc, str]], tiny_linker: Path, tmp_path: Path) -> None:
+    kb = load(str(tiny_linker)).get_pipe("sapbert_linker").kb  # type: ignore[attr-defined]
+    path = tmp_path / "notes.html"
+    path.write_text(render.to_html([docs[0], docs[4], docs[1]], kb, "Linked notes"), encoding="utf-8", newline="")
+    page = browser.new_page()
+    page.goto(path.as_uri())
+    assert [page.locator("main article").nth(i).locator(".m").count() > 0 for i in range(3)] == [True, False, True]
+    seen = []
+    for key in "nnnpp":
+        page.keyboard.press(key)
+        seen.append(page.evaluate("document.activeElement.firstChild.textContent"))
+    assert seen == ["Fever", "Fever", "fever", "fever", "Fever"]  # a note without mentions takes no focus
+    page.keyboard.press("j")
+    page.locator("main .m", has_text="fever").last.focus()  # by mouse or Tab: keys go on from there
+    page.keyboard.press("p")
+    page.keyboard.press("p")
+    assert page.evaluate("document.activeElement.firstChild.textContent") == "Fever"
+    page.close()
+
+
 def test_each_mention_shows_its_card(browser: Any, docs: list[tuple[Doc, str]], tiny_linker: Path, tmp_path: Path) -> None:
     """Of equal cards only the first is in the file."""
     kb = load(str(tiny_linker)).get_pipe("sapbert_linker").kb  # type: ignore[attr-defined]

@@ -2,14 +2,14 @@
 const articles = [...document.querySelectorAll("main article")].map((element, place) => ({
   element, place, item: document.querySelector(`nav a[href="#${element.id}"]`).parentElement, text: null, marks: [],
 }));
-const found = { cui: "", chosen: null };
+const found = { cui: "", chosen: null, note: null };
 
 for (const note of articles) {
   note.marks = [...note.element.querySelectorAll(".m")].map((element) => {
     const { c: cui, p: probability } = element.dataset, classes = [...element.classList];
     const of = (prefix) => classes.filter((each) => each.startsWith(prefix)).map((each) => each.slice(2));
     const nil = classes.includes("nil");
-    return { element, cui, group: of("g-")[0], status: of("s-"), probability: probability ? Number(probability) : null, nil, linked: !nil, shown: true };
+    return { element, note, cui, group: of("g-")[0], status: of("s-"), probability: probability ? Number(probability) : null, nil, linked: !nil, shown: true };
   });
 }
 const markOf = new Map(articles.flatMap((note) => note.marks).map((mark) => [mark.element, mark]));
@@ -79,15 +79,16 @@ function move(by) {
 
 function moveNote(by) {
   const notes = articles.filter((note) => !note.element.hidden);
-  const at = notes.findIndex((note) => note.element.contains(found.chosen ? found.chosen.element : document.activeElement));
   if (!notes.length) return;
-  const note = notes[neighbourOf(at, by, notes.length)], mark = note.marks.find((each) => each.shown);
+  const note = notes[neighbourOf(notes.indexOf(found.note), by, notes.length)], mark = note.marks.find((each) => each.shown);
   if (mark) focusOn(mark);
+  found.note = note;
   note.element.scrollIntoView({ block: "start" });
 }
 
 function focusOn(mark) {
   found.chosen = mark;
+  found.note = mark.note;
   mark.element.focus({ preventScroll: true });
   mark.element.scrollIntoView({ block: "center" });
 }
@@ -117,6 +118,7 @@ $("notes").addEventListener("focusin", (event) => {
   const mark = event.target.closest(".m");
   addCard(mark);
   found.chosen = markOf.get(mark) || found.chosen;
+  found.note = articles.find((note) => note.element.contains(event.target)) || found.note;
 });
 onKeys({ j: () => move(1), k: () => move(-1), n: () => moveNote(1), p: () => moveNote(-1),
   Enter: () => { const link = found.chosen && found.chosen.element.querySelector(".card a"); if (link) link.focus(); } });
