@@ -176,6 +176,33 @@ def test_a_name_is_rejected_for_good_and_comes_back_with_undo(browser: Any, serv
     page.close()
 
 
+def test_a_mention_is_rejected_only_if_the_rejected_name_is_its_text(browser: Any, served: Any) -> None:
+    store, running = served(["Fever and heart\nattack."])
+    page = open_page(browser, running.url)
+    page.wait_for_selector("#summary:has-text('2 links still open')")
+    reports: list[str] = []  # the page asks for one after each event, when it has opened the note again
+    page.on("response", lambda answer: reports.append(answer.url) if "/review/report" in answer.url else None)
+
+    def reject_name(mention: str, name: str | None, events: int) -> None:
+        page.locator("#note mark", has_text=mention).click()
+        if name is not None:
+            page.fill("#new-name", name)
+        wanted = len(reports) + events
+        page.click("text=Never this concept")
+        end = time.monotonic() + 20
+        while len(reports) < wanted:
+            assert time.monotonic() < end
+            page.wait_for_timeout(50)
+
+    reject_name("Fever", "pyrexia", 1)
+    assert [event.said.kind for event in store.events()] == ["stop"]
+    reject_name("Fever", "FEVER ", 2)
+    reject_name("heart", None, 2)  # the field has the name without the end of the line
+    assert [event.said.kind for event in store.events()] == ["stop", "reject", "stop", "reject", "stop"]
+    assert store.events()[-1].said.name == "heart attack"
+    page.close()
+
+
 def test_two_browsers_see_each_other_and_differ(browser: Any, served: Any) -> None:
     store, running = served(["Fever and asthma."])
     ann, bo = open_page(browser, running.url, "Ann"), open_page(browser, running.url, "Bo")

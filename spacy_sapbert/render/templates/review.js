@@ -174,8 +174,10 @@ function statuses(mention) {
   return set;
 }
 
+const oneLine = (text) => text.replace(/\s+/g, " ").trim(); // a field drops the ends of lines
+
 function naming(mention) {
-  const name = make("input", null, { id: "new-name", value: mention.mention, maxLength: 200 });
+  const name = make("input", null, { id: "new-name", value: oneLine(mention.mention), maxLength: 200 });
   const add = action("Add as a name", () => say({ kind: "name", cui: mention.now, name: name.value.trim() }));
   const remove = action("Never this concept", () => removeName(mention, name.value.trim(), mention.now));
   remove.title = "Remove this name from the concept. From now on no mention with this text is linked to it.";
@@ -185,9 +187,10 @@ function naming(mention) {
   return make("div", null, { className: "row" }, make("label", "Name ", {}, name), add, remove, stop);
 }
 
-// The mention is rejected, too, so that its note keeps it when it is linked again.
+// If the name is the text of the mention, the mention is rejected, too, so that its note keeps it when it is linked again.
 async function removeName(mention, name, cui) {
-  const wrong = mention.decided === null && mention.cui !== "NIL" && (cui === null || cui === mention.cui);
+  const same = oneLine(name).toLowerCase() === oneLine(mention.mention).toLowerCase();
+  const wrong = same && mention.decided === null && mention.cui !== "NIL" && (cui === null || cui === mention.cui);
   if (wrong && !(await say({ kind: "reject", mention: mention.number, cui: mention.cui }))) return;
   await say(cui === null ? { kind: "stop", name } : { kind: "stop", name, cui });
 }
