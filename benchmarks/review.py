@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import statistics
 import tempfile
 import time
@@ -16,6 +15,7 @@ from spacy_sapbert.review.linker import state_of
 from spacy_sapbert.review.report import report as figures_of
 from spacy_sapbert.review.store import ReviewStore
 
+from .browser import NO_CHROMIUM, find_chromium
 from .common import Missing, Report, Table
 from .service import service
 
@@ -36,9 +36,9 @@ def run(data: Path, report: Report) -> None:
         from playwright.sync_api import sync_playwright
     except ImportError as error:
         raise Missing("playwright is not installed: pip install playwright==1.55.0") from error
-    chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
+    chromium = find_chromium()
     if chromium is None:
-        raise Missing("There is no chromium: apt-get install chromium, or name one in the environment variable CHROMIUM.")
+        raise Missing(NO_CHROMIUM)
     nlp = spacy_sapbert.load()
     linker: Any = nlp.get_pipe("sapbert_linker")
     docs = [nlp(path.read_text(encoding="utf-8")) for path in sorted(NOTES.rglob("*.txt"))]

@@ -6,8 +6,6 @@ It needs Chromium (`apt-get install chromium`, or the environment variable CHROM
 from __future__ import annotations
 
 import io
-import os
-import shutil
 import sys
 import tempfile
 from collections.abc import Callable
@@ -30,6 +28,7 @@ def main() -> None:
     from playwright.sync_api import sync_playwright
 
     import spacy_sapbert
+    from benchmarks.browser import find_chromium
     from benchmarks.service import service
     from spacy_sapbert.render import to_html
     from spacy_sapbert.review.linker import add_docs
@@ -38,9 +37,8 @@ def main() -> None:
     nlp = spacy_sapbert.load()
     linker: Any = nlp.get_pipe("sapbert_linker")
     docs = [(nlp(path.read_text(encoding="utf-8")), path.stem) for path in sorted(EXAMPLES.glob("*.txt"))]
-    chromium = os.environ.get("CHROMIUM") or shutil.which("chromium")
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
+        browser = driver.chromium.launch(executable_path=find_chromium(), args=["--no-sandbox"])
         page = Path(folder) / "notes.html"
         page.write_text(to_html(docs, linker.kb, "Linked notes"), encoding="utf-8", newline="")
         picture(browser, page.as_uri(), "notes.png", WIDE, look_at_notes)

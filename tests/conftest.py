@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -18,9 +17,6 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")  # each pytest worker has one core; must be set before PyTorch is imported
 DATA = Path(__file__).parent / "data"
 SHARED = Path(os.environ.get("SPACY_SAPBERT_DATA", Path(__file__).parents[2] / "shared" / "data"))
-
-
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 RINGS = ("unit", "e2e", "data")
 
 
@@ -112,9 +108,12 @@ def data_folder() -> Path:
 def browser() -> Iterator[Any]:
     """A browser; skip if there is none."""
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed: pip install playwright")
-    if CHROMIUM is None:
-        pytest.skip("there is no chromium: apt-get install chromium, or name one in the environment variable CHROMIUM")
+    from benchmarks.browser import NO_CHROMIUM, find_chromium
+
+    chromium = find_chromium()
+    if chromium is None:
+        pytest.skip(NO_CHROMIUM)
     with playwright.sync_playwright() as driver:
-        opened = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        opened = driver.chromium.launch(executable_path=chromium, args=["--no-sandbox"])
         yield opened
         opened.close()
