@@ -43,6 +43,12 @@ def same_name(text: str, language: str = "") -> str:
     return " ".join(map(stem, normalise(text, language).split()))
 
 
+def forms_of_name(text: str, language: str = "") -> list[str]:
+    """Return the forms in which a knowledge base may have a removed name: normalised, without English endings, and in the other number."""
+    norm = normalise(text, language)
+    return list(dict.fromkeys([norm, same_name(text, language), *other_numbers(norm)]))
+
+
 class Removals:
     """Removed names as rows of a knowledge base.
 
@@ -81,8 +87,7 @@ class Removals:
             name = same_name(text, language)
             if concept_id is None:
                 self._of_all.add(name)
-                norm = normalise(text, language)
-                chosen.update(table.find(list(find(dict.fromkeys([norm, name, *other_numbers(norm)])).values()))[1].tolist())
+                chosen.update(table.find(list(find(forms_of_name(text, language)).values()))[1].tolist())
             elif (concept := row_of(concept_id)) is not None:
                 self._of.setdefault(name, set()).add(concept)
                 forms = [form for form, other in forms_of(concept) if same_name(other.text, other.language) == name]

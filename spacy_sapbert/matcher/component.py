@@ -32,9 +32,9 @@ from ..errors import DamagedFile, SapbertError, fail, warn
 from ..files import writing_folder
 from ..kb import semantic_types
 from ..kb.additions import Additions
-from ..kb.concept import ENGLISH, lower_case, normalise, other_numbers, stem
+from ..kb.concept import ENGLISH, lower_case, normalise, stem
 from ..kb.knowledge_base import KnowledgeBase, MatchableName
-from ..kb.removals import same_name
+from ..kb.removals import forms_of_name
 from ..kb.writing import CAPITALS, MEASURED, POSSESSIVE, fits, has_value, in_capitals, is_mostly_capitals
 from ..registry import check_linker_name
 from . import casing
@@ -265,16 +265,21 @@ class ConceptMatcher(DocComponent):
                 yield MatchableName(normalise(text, language), tuis[0] if tuis else None)
 
     def _removed_phrases(self, kb: KnowledgeBase, additions: Additions) -> Phrases:
-        """Return the phrases of removed names that no concept has any more, and of the stop list. The label is not used."""
+        """Return the phrases of removed names that no concept has any more, and of the stop list. The label is not used.
+
+        Spellings of the same words are one phrase ("beta-blocker", "beta blocker"). It stays while a concept has a name with one of them.
+        """
         found = Collected()
         for concept_id, text, language in additions.removed:
             norm = normalise(text, language)
-            bare = " ".join(word for word in _WORD.findall(norm) if word[0].isalnum())
-            for name in dict.fromkeys([norm, bare]):
-                words = _WORD.findall(name)
-                forms = [name, same_name(name), *other_numbers(name)]
-                if 0 < len(words) <= MAX_WORDS and (concept_id is None or not kb.find(forms)):
-                    found.add([_hash(word, self._language) for word in words], "")
+            bare = [word for word in _WORD.findall(norm) if word[0].isalnum()]
+            joined = (f"{' '.join(bare[:at])}{mark}{' '.join(bare[at:])}" for at in range(1, len(bare)) for mark in "-/")
+            forms: Dict[Tuple[int, ...], List[str]] = {}  # hashes of words -> what may be a name with these words
+            for name in dict.fromkeys([norm, " ".join(bare), "-".join(bare), *joined]):
+                forms.setdefault(tuple(_hash(word, self._language) for word in _WORD.findall(name)), []).extend(forms_of_name(name))
+            for run, names in forms.items():
+                if 0 < len(run) <= MAX_WORDS and (concept_id is None or not kb.find(names)):
+                    found.add(list(run), "")
         return found.phrases()
 
     def _find_kb(self) -> KnowledgeBase:

@@ -233,6 +233,22 @@ def test_the_matcher_does_not_find_what_is_linked_to_nothing(tiny_linker: Path) 
     assert [(ent.text, ent.kb_id_) for ent in nlp(text).ents][:2] == ends
 
 
+def test_the_matcher_finds_a_spelling_that_is_still_a_name(tmp_path: Path) -> None:
+    table = tmp_path / "drugs.tsv"
+    rows = ["concept_id\tname\tsynonyms", "C9200001\tpressure pill\tbeta-blocker|beta blocker", "C9200002\trash\tred hot-spot rash|red hot spot rash"]
+    table.write_text("\n".join(rows) + "\n", encoding="utf-8")
+    build_linker([read_source(table)], tmp_path / "linker", progress=False)
+    for concept, first, second in (("C9200001", "beta-blocker", "beta blocker"), ("C9200002", "red hot-spot rash", "red hot spot rash")):
+        for gone, left in ((first, second), (second, first)):
+            nlp = spacy.blank("en")
+            nlp.add_pipe("concept_matcher")
+            nlp.add_pipe("sapbert_linker", config={"linker_name": str(tmp_path / "linker")})
+            linker_of(nlp).remove_alias(concept, gone)
+            assert [(ent.text, ent.kb_id_) for ent in nlp(f"Has a {left}.").ents] == [(left, concept)]
+            linker_of(nlp).remove_alias(concept, left)
+            assert [ent.text for ent in nlp(f"Has a {left}, a {gone}.").ents if ent.text in (gone, left)] == []
+
+
 def test_a_saved_pipeline_keeps_removed_names(tiny_linker: Path, tmp_path: Path) -> None:
     nlp = spacy.blank("en")
     nlp.add_pipe("concept_matcher")
