@@ -68,6 +68,7 @@ _DENIES = frozenset(["no", "not", "denies", "denied", "without"])  # "no fever" 
 _IN_BRACKETS = re.compile(r"\s*[(\[,]\s*([^\s()\[\]]{2,12}?)\s*[,;)\]]")  # an abbreviation after its long form: "(SF)", or "(long form, SF)"
 _TITLE = re.compile(r"\b(?:Dr|Mr|Mrs|Ms|Prof|St)(?:\.\s*|\s+)$")
 MEDICATIONS = "medications"  # kind of the sections that list drugs
+NOTHING = Collected().phrases().hashes  # no hashes of removed names
 LISTED = "DISO"  # semantic group of the names that are split where they list several: "fever and chills", not "head and neck"
 
 
@@ -232,7 +233,7 @@ class ConceptMatcher(DocComponent):
         # name of each linker in the pipeline -> its additions, their phrases, and the phrases that were removed
         self._added: Dict[str, Tuple[Additions, Phrases, Phrases]] = {}
         self._more: Optional[Phrases] = None  # the phrases of all additions
-        self._stopped = Collected().phrases().hashes  # hashes of removed names
+        self._stopped = NOTHING  # hashes of removed names
 
     def __len__(self) -> int:
         """Return the number of phrases that are looked for."""
@@ -743,7 +744,9 @@ class ConceptMatcher(DocComponent):
     def _whole(self) -> Phrases:
         self.load()
         assert self._phrases is not None
-        own = self._phrases.whole()
+        # removals that a linker of the pipeline saves are not applied to what is saved: the loaded linker brings them, and can take them back
+        gone = [removed for name, (_, _, removed) in self._added.items() if name not in self.nlp.component_names]
+        own = replace(self._phrases, stopped=union(gone).hashes if gone else NOTHING).whole()
         return own if self._more is None else union([own, self._more])
 
 

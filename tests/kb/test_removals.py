@@ -271,6 +271,41 @@ def test_a_saved_pipeline_keeps_removed_names(tiny_linker: Path, tmp_path: Path)
     assert linked(other, "fever") == [""]
 
 
+@pytest.mark.parametrize("as_bytes", [False, True])
+def test_a_loaded_pipeline_takes_a_removed_name_back(tiny_linker: Path, tmp_path: Path, as_bytes: bool) -> None:
+    def made() -> Language:
+        nlp = spacy.blank("en")
+        nlp.add_pipe("concept_matcher")
+        nlp.add_pipe("sapbert_linker", config={"linker_name": str(tiny_linker)})
+        return nlp
+
+    nlp, text = made(), "Heart attack, fever, asthma."
+    expected = [(ent.text, ent.kb_id_) for ent in nlp(text).ents]
+    linker_of(nlp).remove_alias(INFARCTION, "heart attack")
+    linker_of(nlp).add_stop_names("fever")
+    assert {"Heart attack", "fever"} & {ent.text for ent in nlp(text).ents} == set()
+    if as_bytes:
+        again = made().from_bytes(nlp.to_bytes())
+    else:
+        nlp.to_disk(tmp_path)
+        again = spacy.load(tmp_path)
+    assert {"Heart attack", "fever"} & {ent.text for ent in again(text).ents} == set()
+    linker_of(again).add_alias(INFARCTION, "heart attack")
+    linker_of(again).remove_stop_names("fever")
+    assert [(ent.text, ent.kb_id_) for ent in again(text).ents] == expected
+
+
+def test_a_matcher_that_is_saved_without_its_linker_keeps_removals(tiny_linker: Path, tmp_path: Path) -> None:
+    nlp = spacy.blank("en")
+    nlp.add_pipe("concept_matcher")
+    nlp.add_pipe("sapbert_linker", config={"linker_name": str(tiny_linker)})
+    linker_of(nlp).add_stop_names("fever")
+    assert "fever" not in [ent.text for ent in nlp("Fever, fever, asthma.").ents]
+    nlp.remove_pipe("sapbert_linker")
+    nlp.to_disk(tmp_path)
+    assert [ent.text for ent in spacy.load(tmp_path)("Has fever, asthma.").ents] == ["asthma"]
+
+
 def test_without_removed_names_the_file_has_the_format_of_earlier_versions(nlp: Language, tmp_path: Path) -> None:
     linker = linker_of(nlp)
     linker.add_alias(HYPERTENSION, "the squeeze")
