@@ -697,7 +697,7 @@ class ConceptMatcher(DocComponent):
 
         The reason is that this linker may be initialised after this component.
         """
-        self._phrases, self._spelling, self._added, self._more = None, None, {}, None
+        self._phrases, self._spelling, self._added, self._more, self._stopped = None, None, {}, None, NOTHING
         self._corrected.clear()
         if self.linker_name is not None:
             self.load()

@@ -306,6 +306,17 @@ def test_a_matcher_that_is_saved_without_its_linker_keeps_removals(tiny_linker: 
     assert [ent.text for ent in spacy.load(tmp_path)("Has fever, asthma.").ents] == ["asthma"]
 
 
+def test_initialize_forgets_removals_of_a_linker_that_is_gone(tiny_linker: Path) -> None:
+    nlp = spacy.blank("en")
+    matcher = nlp.add_pipe("concept_matcher", config={"linker_name": str(tiny_linker)})
+    nlp.add_pipe("sapbert_linker", config={"linker_name": str(tiny_linker)})
+    linker_of(nlp).add_stop_names("fever")
+    assert [ent.text for ent in nlp("Has fever, asthma.").ents] == ["asthma"]
+    nlp.remove_pipe("sapbert_linker")
+    matcher.initialize()  # type: ignore[attr-defined]
+    assert [ent.text for ent in nlp("Has fever, asthma.").ents] == ["fever", "asthma"]
+
+
 def test_without_removed_names_the_file_has_the_format_of_earlier_versions(nlp: Language, tmp_path: Path) -> None:
     linker = linker_of(nlp)
     linker.add_alias(HYPERTENSION, "the squeeze")
