@@ -481,12 +481,16 @@ class SapBertLinker(DocComponent):
             names: the names.
 
         Raises:
-            SapbertError: E033, a name is not on the stop list. Then nothing is changed.
+            SapbertError: E002, no name is given; E024, a name is empty, too long or has no letter or digit; E033, a name is not on the stop list. Then
+                nothing is changed.
         """
+        if not names:
+            why = "no name was given. Give at least one: remove_stop_names('name')."
+            raise fail("E002", setting="names", component=self.name, value=[], why=why)
         with self._state.lock:
             additions = self.bundle.additions
             stopped = {same_name(each.text, each.language): each.text for each in additions.removed if each.concept_id is None}
-            for name in names:
+            for name in check_names(names, self._language, MAX_NAME_CHARS):
                 if same_name(name, self._language) not in stopped:
                     raise fail("E033", name=name[:60], known=", ".join(list(stopped.values())[:NAMES_SHOWN]) or "nothing")
             self._use_additions(additions.without_stop_names(names, self._language))

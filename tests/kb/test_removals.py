@@ -160,8 +160,9 @@ def test_the_canonical_name_is_removed_but_still_shown(nlp: Language) -> None:
 def test_bad_input_removes_nothing(nlp: Language) -> None:
     linker = linker_of(nlp)
     acts: dict[str, list[Callable[[], None]]] = {
-        "E002": [partial(linker.remove_alias, INFARCTION), linker.add_stop_names],
-        "E024": [partial(linker.remove_alias, INFARCTION, "MI", name) for name in ("", "--", 7)] + [partial(linker.add_stop_names, " ")],
+        "E002": [partial(linker.remove_alias, INFARCTION), linker.add_stop_names, linker.remove_stop_names],
+        "E024": [partial(linker.remove_alias, INFARCTION, "MI", name) for name in ("", "--", 7)]
+        + [partial(act, name) for act in (linker.add_stop_names, linker.remove_stop_names) for name in (" ", 7, None)],
         "E031": [partial(linker.remove_alias, "C0000000", "MI")],
         "E032": [partial(linker.remove_alias, INFARCTION, "MI", "asthma")],
         "E033": [partial(linker.remove_stop_names, "MI")],
