@@ -104,8 +104,8 @@ def update_linker(
         progress: Show progress bars.
 
     Returns:
-        The folder, and the difference, which is also saved there as `difference.json`. Added names are kept. A calibration is not kept, because
-        it was fit for another knowledge base.
+        The folder, and the difference, which is also saved there as `difference.json`. Added and removed names are kept. A calibration is not
+        kept, because it was fit for another knowledge base.
 
     Raises:
         SapbertError: E1xx, E2xx, E3xx (the old linker), E4xx (the sources), E008 (disk full), E026, E027, E028 (see `build_linker`).
@@ -182,7 +182,10 @@ def _known_rows(before: KnowledgeBase, after: KnowledgeBase, found: Difference) 
 
 
 def _carried(additions: Additions, after: KnowledgeBase, found: Difference) -> Additions:
-    """Return the additions that fit the new knowledge base: concepts that it lacks, added and removed names with the new ids of their concepts."""
+    """Return the additions that fit the new knowledge base: concepts that it lacks, added and removed names with the new ids of their concepts.
+
+    A removed name whose concept is gone is kept with its old id. It has no effect, unless a later release has the concept again.
+    """
     concepts = {concept_id: concept for concept_id, concept in additions.concepts.items() if after.row_of_id(concept_id) is None}
     names: list[AddedName] = []
     for name in additions.names:
@@ -195,10 +198,7 @@ def _carried(additions: Additions, after: KnowledgeBase, found: Difference) -> A
     removed: list[RemovedName] = []
     for gone in additions.removed:
         row = None if gone.concept_id is None else after.row_of_id(gone.concept_id)
-        if gone.concept_id is None or gone.concept_id in concepts:
-            removed.append(gone)
-        elif row is not None:
-            removed.append(gone._replace(concept_id=after.concept_id(row)))
+        removed.append(gone if row is None else gone._replace(concept_id=after.concept_id(row)))
     return Additions(concepts, list(dict.fromkeys(names)), additions.vectors, additions.encoder, list(dict.fromkeys(removed)))
 
 
