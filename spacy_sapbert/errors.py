@@ -135,9 +135,15 @@ class Errors:
     )
     E029 = "No room left to write '{path}' ({error}). Complete shards are kept there: free some space and build again, or delete that folder."
     E030 = "'{path}' holds no saved concept_matcher that can be read: {why} Save the pipeline again, or add the component again."
-    E031 = "No name can be removed from concept '{id}': {why}."
+    E031 = (
+        "No name can be removed from concept '{id}': {why}. Give the id of a concept: `python -m spacy_sapbert lookup NAME --linker-name FOLDER` shows those "
+        "of a name. linker.add_stop_names(name) keeps a text from being linked at all."
+    )
     E032 = "'{name}' is no name of concept '{id}', so it can't be removed. Its names: {known}. linker.add_stop_names(name) keeps a text from being linked at all."
-    E033 = "'{name}' is not on the stop list, which has: {known}."
+    E033 = (
+        "'{name}' is not on the stop list, which has: {known}. linker.additions.removed holds all removed names. linker.add_alias(concept_id, name) brings "
+        "back a name that was removed from one concept."
+    )
     E040 = (
         "'{path}' holds no recogniser of mentions that can be read: {why}. Train it again (`python -m spacy project run mentions`), "
         "install the package again, or leave `model` empty for the recogniser that comes with it."

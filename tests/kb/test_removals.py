@@ -175,6 +175,10 @@ def test_bad_input_removes_nothing(nlp: Language) -> None:
     assert linker.additions.removed == []
     with pytest.raises(SapbertError, match=r"'asthma' is no name of concept 'C9100003'.*Its names: myocardial infarction"):
         linker.remove_alias(INFARCTION, "asthma")
+    with pytest.raises(SapbertError, match=r"`python -m spacy_sapbert lookup NAME --linker-name FOLDER` shows those of a name"):
+        linker.remove_alias("C0000000", "MI")
+    with pytest.raises(SapbertError, match=r"has: nothing\..*linker\.add_alias\(concept_id, name\) brings back"):
+        linker.remove_stop_names("MI")
 
 
 @pytest.mark.parametrize("settings", [{}, {"types": ["T047"]}, {"vocabularies": ["ICD10CM"]}, {"languages": ["en"]}, {"exact_match": False}])
