@@ -214,9 +214,7 @@ class Annotator:
         parts = [self.linker.kb.fingerprint, self.linker.model.fingerprint, type(index).__name__, config, files]
         parts.append(checksum(calibration) if calibration.is_file() else None)
         parts.append(None if ranker is None else ranker.fingerprint)
-        added = self.linker.additions
-        parts.append([added.names, [[concept.concept_id, concept.types, concept.codes] for concept in added.concepts.values()]] if added else None)
-        parts += [added.removed] if added.removed else []
+        parts += self.linker.additions.content() or [None]
         return _digest(json.dumps(parts, sort_keys=True, default=str))
 
     def _pipeline_digest(self) -> str:

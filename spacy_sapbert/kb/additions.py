@@ -79,6 +79,11 @@ class Additions:
     def __bool__(self) -> bool:
         return bool(self.names or self.removed)
 
+    def content(self) -> list[Any]:
+        """Return what answers depend on, for a hash: names, then new concepts, then removed names if there are any; nothing without additions."""
+        concepts = [[concept.concept_id, concept.types, concept.codes] for concept in self.concepts.values()]
+        return [[self.names, concepts], *([self.removed] if self.removed else [])] if self else []
+
     def with_names(self, concept_id: str, names: Iterable[Any], language: str) -> Additions:
         """Return additions with more names of a concept. They have no vectors yet. Names that were added before are left out.
 

@@ -19,8 +19,7 @@ def state_of(linker: Any) -> str:
     bundle, calibration = linker.bundle, linker.bundle.calibration
     settings = {key: sorted(value) if isinstance(value, (set, frozenset)) else value for key, value in dataclasses.asdict(linker.settings).items()}
     fit = None if calibration is None else (calibration.fit_on, len(calibration.right), sum(calibration.right))
-    names = [bundle.additions.names, *([bundle.additions.removed] if bundle.additions.removed else [])]
-    return fingerprint_of([bundle.kb.fingerprint, bundle.encoder.fingerprint, *names, fit, sorted(settings.items())])
+    return fingerprint_of([bundle.kb.fingerprint, bundle.encoder.fingerprint, bundle.additions.content(), fit, sorted(settings.items())])
 
 
 def add_docs(store: ReviewStore, linker: Any, docs: Iterable[tuple[Any, str]]) -> int:

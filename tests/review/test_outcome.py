@@ -128,6 +128,15 @@ def test_names_are_the_linkers_at_once_and_go_when_undone(decided: ReviewStore, 
     assert state_of(linker) == before
 
 
+def test_the_state_of_a_linker_has_the_types_of_added_concepts(nlp: Any) -> None:
+    linker, states = nlp.get_pipe("sapbert_linker"), []
+    for types in (["T184"], ["T047"], ["T184"]):
+        linker.add_concept("C9990001", ["morning grumpiness"], types=types)
+        states.append(state_of(linker))
+        linker.remove_alias("C9990001", "morning grumpiness")
+    assert states[0] == states[2] != states[1]
+
+
 def test_removed_names_are_not_linked_and_come_back_when_undone(decided: ReviewStore, nlp: Any) -> None:
     linker = nlp.get_pipe("sapbert_linker")
     text = "Fever, hypertension and asthma."
