@@ -310,7 +310,8 @@ def test_wrong_inputs(tmp_path: Path):
     (tmp_path / "empty").mkdir()
     assert refused("link", tmp_path / "empty").startswith(f"[E402] '{tmp_path / 'empty'}' is not a folder of notes")
     assert refused("link", tmp_path / "none.txt").startswith("[E401]")
-    assert refused("link", "none.jsonl").startswith("[E401]")
+    for name in ("none.jsonl", "none.jsonl.zst", "none.txt.xz", "none.pq"):
+        assert refused("link", name).startswith("[E401]")
     (tmp_path / "notes.json").write_text('[{"text": "fever"}]')
     assert refused("link", tmp_path / "notes.json").startswith(
         f"[E402] '{tmp_path / 'notes.json'}' is not a file of notes: '.json' is not read. Give "

@@ -27,7 +27,7 @@ NOT_TEXT = {
     **dict.fromkeys((".png", ".jpg", ".jpeg", ".dcm"), _RECOGNISED),
 }
 # an input with one of these endings is taken for a file, even if the file does not exist
-FILE_ENDINGS = (*notes.TEXTS, ".jsonl", ".csv", ".tsv", ".parquet", ".gz", *NOT_TEXT)
+FILE_ENDINGS = (*notes.TEXTS, ".jsonl", ".csv", ".tsv", *notes.PARQUET, *notes.PACKED, *NOT_TEXT)
 PATH_BEGINNINGS = ("/", "./", "../", "~/")
 
 

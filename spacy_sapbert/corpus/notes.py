@@ -261,7 +261,7 @@ def open_corpus(source: str | Path, size: int = 1000, *, text_field: str = "text
             _cut_records(cut, file, name, (text_field, id_field, *keep), fields)
         else:
             _check_parquet(file, text_field, id_field, keep)
-            rows, at = int(_parquet().read_metadata(file).num_rows), 0
+            rows, at = int(load_parquet().read_metadata(file).num_rows), 0
             while at < rows:
                 taken = min(cut.room, rows - at)
                 cut.add(str(file), name, at, at + taken, notes=taken)
@@ -575,7 +575,7 @@ class _Rows:
     """
 
     def __init__(self, piece: Piece, text_field: str, id_field: str | None, keep: Sequence[str] = ()) -> None:
-        parquet = _parquet()
+        parquet = load_parquet()
         self.path, self.at = piece.path, 0
         file = parquet.ParquetFile(piece.path)
         groups: list[int] = []
@@ -606,8 +606,8 @@ class _Rows:
                 yield [None if column is None else column[i] for column in columns]
 
 
-def _parquet() -> Any:
-    """Import pyarrow.parquet.
+def load_parquet() -> Any:
+    """Import and return pyarrow.parquet.
 
     Raises:
         SapbertError: E013, pyarrow is not installed.
@@ -625,7 +625,7 @@ def _check_parquet(file: Path, text_field: str, id_field: str | None, keep: Sequ
     Raises:
         SapbertError: E402, it is not a Parquet file, or its text column does not hold text; E408, a column is missing.
     """
-    parquet = _parquet()
+    parquet = load_parquet()
     import pyarrow
 
     try:

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple, TextIO
 from ..errors import SapbertError, fail
 from ..exports.names import FOLDERS, FORMATS
 from ..files import is_disk_full, write_text, writing_folder
+from .notes import load_parquet
 
 FAILED, COUNTS = "_failed", "_counts"  # readers of Parquet folders skip what begins with _ or .
 METADATA = b"spacy_sapbert"  # key of a Parquet file's metadata that holds its counts
@@ -63,15 +64,19 @@ def part_path(out: Path, number: int, form: str = PARQUET) -> Path:
 
 
 def read_counts(out: Path, number: int, form: str = PARQUET) -> AnnotationCounts | None:
-    """Return the counts of a finished partition; None if it is not finished, or its files are damaged or incomplete."""
+    """Return the counts of a finished partition; None if it is not finished, or its files are damaged or incomplete.
+
+    Raises:
+        SapbertError: E013, it is of Parquet, and pyarrow is not installed.
+    """
     path = part_path(out, number, form)
+    parquet = load_parquet() if form == PARQUET else None
     try:
-        if form == PARQUET:
+        if parquet is not None:
             import pyarrow
-            import pyarrow.parquet
 
             try:
-                found = json.loads(pyarrow.parquet.read_schema(path).metadata[METADATA])
+                found = json.loads(parquet.read_schema(path).metadata[METADATA])
             except pyarrow.ArrowException:
                 return None
         else:

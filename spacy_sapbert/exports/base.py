@@ -18,6 +18,11 @@ Codes = Callable[[str], dict[str, list[str]]]  # concept id -> vocabulary -> cod
 NAMESPACE = uuid.UUID("b7f3a1ce-4f0e-5d57-9f0a-8a1c6f1d2e30")  # for ids that are made from a note's id and a place in the note
 
 
+def is_code(vocabulary: str, code: str) -> bool:
+    """Return whether other programs know a code of this vocabulary. ICD-10-CM has no codes for ranges, such as "E08-E13", which name its blocks."""
+    return vocabulary != "ICD10CM" or "-" not in code
+
+
 def write_json_lines(records: Iterable[Any], stream: TextIO) -> int:
     """Write one line of JSON for each record.
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple, TextIO
 
 from ..render.records import Row
-from .base import Codes, LinkedNote, Origin, groups_of, has, linked, write_json_lines
+from .base import Codes, LinkedNote, Origin, groups_of, has, is_code, linked, write_json_lines
 
 SIGNS = frozenset(["T033", "T184"])  # findings, signs and symptoms
 TESTS = frozenset(["T059", "T060", "T034"])  # laboratory and diagnostic procedures, their results
@@ -78,12 +78,17 @@ def answer(name: str, note: LinkedNote, origin: Origin, codes: Codes) -> dict[st
 
 def _concepts(row: Row, operation: Operation, codes: Codes) -> list[dict[str, Any]]:
     """Return the codes of the linked concept, then those of the other candidates, each code once; an empty list if the linked concept has none."""
-    if not codes(row["cui"]).get(operation.vocabulary):
+    vocabulary = operation.vocabulary
+
+    def known(concept: str) -> list[str]:
+        return [code for code in codes(concept).get(vocabulary, ()) if is_code(vocabulary, code)]
+
+    if not known(row["cui"]):
         return []
     candidates = sorted(row["candidates"], key=lambda candidate: candidate[0] != row["cui"])  # the sort is stable
     found: dict[str, dict[str, Any]] = {}
     for concept, name, score in candidates or [(row["cui"], row["name"], row["score"])]:
-        for code in codes(concept).get(operation.vocabulary, ()):
+        for code in known(concept):
             found.setdefault(code, {"Description": name, "Code": code, "Score": _share(score)})
     return list(found.values())[:MOST]
 

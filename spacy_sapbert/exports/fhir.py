@@ -14,7 +14,7 @@ from typing import Any, TextIO
 from ..kb.concept import is_cui
 from ..render.records import Row
 from .allergies import FOOD, Roles, roles_of
-from .base import LinkedNote, Origin, groups_of, has, identifier, linked, write_json_lines
+from .base import LinkedNote, Origin, groups_of, has, identifier, is_code, linked, write_json_lines
 from .doses import Dose, dose_of
 from .values import CONCENTRATION, DOSES, SYSTEM, Value, number_after, pressure_after, score_after, unit_of, value_after
 
@@ -267,7 +267,8 @@ def _code(row: Row) -> Resource:
     own = "UMLS" if is_cui(row["cui"]) else ""
     codings = [{"system": SYSTEMS[own] if own else LINKER_SYSTEM, "code": row["cui"], "display": row["name"]}]
     for vocabulary, system in SYSTEMS.items():
-        codings += [{"system": system, "code": code} for code in row["codes"].get(vocabulary, ()) if (vocabulary, code) != (own, row["cui"])]
+        codes = [code for code in row["codes"].get(vocabulary, ()) if is_code(vocabulary, code) and (vocabulary, code) != (own, row["cui"])]
+        codings += [{"system": system, "code": code} for code in codes]
     return {"coding": codings, "text": row["mention"]}
 
 

@@ -588,6 +588,9 @@ def test_a_missing_package_says_what_to_type(
         annotate(tmp_path / "t.parquet", tmp_path / "out", settings, engine=engine, progress=False)
     assert str(info.value).startswith("[E013]")
     assert f"pip install {package}" in str(info.value)
+    (tmp_path / "t.jsonl").write_text('{"text": "cough"}\n', encoding="utf-8")
+    with pytest.raises(SapbertError, match="E013"):  # also where only the output is Parquet
+        annotate(tmp_path / "t.jsonl", tmp_path / "out", settings, engine=engine, progress=False)
 
 
 FAILS = """

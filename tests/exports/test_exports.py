@@ -33,7 +33,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 ORIGIN = Origin("1.2.3", "open", "f" * 64, [("hp.obo", "2025-01-16")], datetime(2026, 11, 23, 20, 30, tzinfo=timezone.utc))
 CONCEPTS: dict[str, tuple[str, list[str], dict[str, list[str]]]] = {  # id -> name, types, codes
     "C0015967": ("Fever", ["T184"], {"UMLS": ["C0015967"], "HPO": ["HP:0001945"], "SNOMEDCT_US": ["386661006"], "ICD10CM": ["R50.9"]}),
-    "C0020538": ("Hypertension", ["T047"], {"UMLS": ["C0020538"], "HPO": ["HP:0000822"], "ICD10CM": ["I10"]}),
+    "C0020538": ("Hypertension", ["T047"], {"UMLS": ["C0020538"], "HPO": ["HP:0000822"], "ICD10CM": ["I10", "I10-I16"]}),  # a range is no code
     "C0004057": ("Aspirin", ["T109", "T121"], {"UMLS": ["C0004057"], "RXNORM": ["1191"]}),
     "C0006142": ("Breast cancer", ["T191"], {"UMLS": ["C0006142", "C0678222"], "SNOMEDCT_US": ["254837009"]}),
     "C0202054": ("Glucose test", ["T059"], {"UMLS": ["C0202054"], "SNOMEDCT_US": ["33747003"]}),
