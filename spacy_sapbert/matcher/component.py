@@ -40,7 +40,7 @@ from ..registry import check_linker_name
 from . import casing
 from .beside import glued, is_title, means_something_else, names_many_tests
 from .headed import headed
-from .joining import WHOLE, Match, Places, bare, chosen, with_items
+from .joining import WHOLE, Match, Places, chosen, trimmed, with_items
 from .letters import letters
 from .parts import parts_of
 from .phrases import MAX_WORDS, VERSION, Collected, Phrases, union, word_hash
@@ -277,7 +277,7 @@ class ConceptMatcher(DocComponent):
             joined = (f"{' '.join(bare[:at])}{mark}{' '.join(bare[at:])}" for at in range(1, len(bare)) for mark in "-/")
             forms: Dict[Tuple[int, ...], List[str]] = {}  # hashes of words -> what may be a name with these words
             for name in dict.fromkeys([norm, " ".join(bare), "-".join(bare), *joined]):
-                forms.setdefault(tuple(_hash(word, self._language) for word in _WORD.findall(name)), []).extend(forms_of_name(name))
+                forms.setdefault(tuple(self._run(name)), []).extend(forms_of_name(name))
             for run, names in forms.items():
                 if 0 < len(run) <= MAX_WORDS and (concept_id is None or not kb.find(names)):
                     found.add(list(run), "")
@@ -511,7 +511,7 @@ class ConceptMatcher(DocComponent):
     def _with_letters(self, matches: List[Match], text: str, sets: Sequence[Phrases]) -> List[Match]:
         """Add the letters that stand for findings ("N/V/D"), and tests before their values ("HR91"). Names that were found in their place are removed."""
         found = sorted([*((one.start, one.start + 1, one.name) for one in letters(text)), *glued(text)])
-        labels = _labels(sets, [[_hash(word, self._language) for word in name.split()] for _, _, name in found])
+        labels = _labels(sets, [self._run(name) for _, _, name in found])
         more = [Match(start, end, label.partition("\t")[0], name) for (start, end, name), label in zip(found, labels) if label is not None]
         if not more:
             return matches
@@ -530,7 +530,7 @@ class ConceptMatcher(DocComponent):
         if not at:
             return matches
         names = [f"{matches[i].corrected or text[matches[i].start : matches[i].end]} {LEVEL}" for i in at]
-        labels = _labels(sets, [[_hash(word.group(), self._language) for word in _WORD.finditer(name)] for name in names])
+        labels = _labels(sets, [self._run(name) for name in names])
         made = list(matches)
         for i, name, label in zip(at, names, labels):
             if label is not None:
@@ -541,15 +541,14 @@ class ConceptMatcher(DocComponent):
         """Add findings whose heading is a part of their name: "NECK: Supple". A finding replaces a name in its place: "ABDOMEN: tenderness"."""
         items = list(headed(text, find_sections(text)))
         each = [(one, name) for item in items for one in item for name in one.names]
-        labels = dict(zip(each, _labels(sets, [[_hash(word.group(), self._language) for word in _WORD.finditer(name)] for _, name in each])))
+        labels = dict(zip(each, _labels(sets, [self._run(name) for _, name in each])))
         places = Places((one.start, one.end) for one in matches)
         made: Dict[Tuple[int, int], Match] = {}
         for item in items:
             for one in item:
-                found = ((name, label.partition("\t")[0]) for name in one.names if (label := labels[one, name]) is not None)
-                name, label = next(((name, label) for name, label in found if self._group(label) in WHOLE), ("", ""))
-                if name:
-                    made[one.start, one.end] = Match(one.start, one.end, label, name)
+                found = ((name, label) for name in one.names if (label := labels[one, name]) is not None and self._group(label) in WHOLE)
+                if (first := next(found, None)) is not None:
+                    made[one.start, one.end] = Match(one.start, one.end, first[1].partition("\t")[0], first[0])
                     break
         if not made:
             return matches
@@ -580,12 +579,13 @@ class ConceptMatcher(DocComponent):
         if not all(items):
             return []
         labels = _labels(sets, [[hashes[i] for i in item] for item in items])
-        if any(each is None or self._group(each.partition("\t")[0]) != LISTED for each in labels):
+        if any(each is None or self._group(each) != LISTED for each in labels):
             return []
         return [(range(at + item.start, at + item.stop), str(each)) for item, each in zip(items, labels)]
 
     def _group(self, label: str) -> str:
-        """Return the semantic group of a label; "" if labels are neither types nor groups."""
+        """Return the semantic group of a label, without how the word must be written; "" if labels are neither types nor groups."""
+        label = label.partition("\t")[0]
         if self.label == "group":
             return label
         kind = semantic_types.load().get(label) if self.label == "type" else None
@@ -593,17 +593,19 @@ class ConceptMatcher(DocComponent):
 
     def _is_site_of_longer(self, at: int, end: int, lengths: Any, labels: Any, phrases: Phrases) -> bool:
         """Return whether a finding begins in the name of a part of the body and goes beyond it: "leg edema" in "right leg edema"."""
-        if self._language not in ENGLISH or end - at < 2 or self._group(phrases.names[labels[at]].partition("\t")[0]) != BODY:
+        if self._language not in ENGLISH or end - at < 2 or self._group(phrases.names[labels[at]]) != BODY:
             return False
         return any(
-            start + int(lengths[start]) > end and self._group(phrases.names[labels[start]].partition("\t")[0]) in WHOLE
-            for start in range(at + 1, end)
-            if lengths[start]
+            start + int(lengths[start]) > end and self._group(phrases.names[labels[start]]) in WHOLE for start in range(at + 1, end) if lengths[start]
         )
+
+    def _run(self, name: str) -> List[int]:
+        """Return the hashes of the words of a name."""
+        return [_hash(word, self._language) for word in _WORD.findall(name)]
 
     def _is_name(self, text: str) -> bool:
         """Return whether a text is a name that is looked for."""
-        run = [_hash(word.group(), self._language) for word in _WORD.finditer(text)]
+        run = self._run(text)
         return self._phrases is not None and bool(run) and self._phrases.find([run])[0] is not None
 
     def _is_word_in_capitals(self, word: str) -> bool:
@@ -669,7 +671,7 @@ class ConceptMatcher(DocComponent):
         """Write the names that were found into the Docs. A token that holds more than the name ("GERD.3") is split."""
         for doc, matches in zip(docs, predictions):
             text = doc.text  # spaCy builds this text anew at each access
-            cut = [bare(Match(ent.start_char, ent.end_char, ent.label_), text) for ent in doc.ents] if self.join and not self.spans_key else []
+            cut = [trimmed(Match(ent.start_char, ent.end_char, ent.label_), text) for ent in doc.ents] if self.join and not self.spans_key else []
             _split(doc, [offset for match in [*matches, *cut] for offset in (match.start, match.end)])
             before = [] if self.spans_key else [Match(ent.start_char, ent.end_char, ent.label_, ent=ent) for ent in doc.ents]
             skipped = _skipped(text, self._is_name) if self.join and before else ()  # a recogniser also marks headings

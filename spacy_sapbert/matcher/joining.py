@@ -154,7 +154,7 @@ def _left_to_right(names: Sequence[Match]) -> list[Match]:
 
 
 def _joined(entities: Sequence[Match], found: Sequence[Match], text: str, skipped: Iterable[tuple[int, int]]) -> list[Match]:
-    cut = [bare(entity, text) for entity in entities]
+    cut = [trimmed(entity, text) for entity in entities]
     names = _without_modifiers(found, cut)
     taken = Places([*((name.start, name.end) for name in names), *skipped])
 
@@ -179,7 +179,7 @@ def _without_modifiers(names: Sequence[Match], entities: Sequence[Match]) -> lis
     return [name for at, name in enumerate(names) if at not in dropped]
 
 
-def bare(entity: Match, text: str) -> Match:
+def trimmed(entity: Match, text: str) -> Match:
     """Return an entity without what a recogniser takes with it: signs at its ends (", neck"), and another item ("5)venous stasis")."""
     word = text[entity.start : entity.end].rstrip(_SIGNS)
     end = entity.start + len(word)

@@ -109,14 +109,14 @@ def to_html(
         note_rows = [row_of(span, kb, attr, note_id, extensions, nested=False) for span in spans]
         every += note_rows
         notes.append(_note(doc.text, note_rows, get_doc_settings(doc), note_id, n, kb, cards))
-    page = _environment().get_template("page.html.jinja")
+    page, groups = _environment().get_template("page.html.jinja"), {group_of(row) for row in every}
     rendered = page.render(
         lang=lang,
         title=title,
         place=Markup(PLACE),
         style=Markup(page_style()),
         script=Markup(page_script()),
-        kinds=[(group, name) for group, name in _kinds() if group in {group_of(row) for row in every}],
+        kinds=[(group, name) for group, name in _kinds() if group in groups],
         statuses=STATUS_NAMES.items(),
         more=(),
         summary=summary(every),
