@@ -25,6 +25,7 @@ from .encoders.base import CarefulWithWords
 from .errors import fail, warn
 from .kb import curies
 from .kb.concept import DOTLESS, Name, normalise, other_numbers
+from .kb.forms import nouns, singulars
 from .kb.knowledge_base import KnowledgeBase
 from .kb.name_table import is_canonical, is_weak
 from .kb.removals import Blocked
@@ -707,13 +708,22 @@ def _margin(top: Candidate, ranking: Ranking) -> float:
 
 
 def _find(kb: KnowledgeBase, names: Sequence[str], language: str) -> dict[str, int]:
-    """Return the row of the surface form that equals each name. English plural and possessive endings are ignored, as in `concept_matcher`."""
+    """Return the row of the surface form that equals each name.
+
+    If none does, English plural and possessive endings are ignored, as in `concept_matcher`; then plurals from Latin and Greek, and adjectives, stand
+    for the noun: see `kb.forms`.
+    """
     rows = kb.find(names)
     if kb.cased and language in DOTLESS:  # in other knowledge bases, names are already in the language's lower case
         rows.update(kb.find(names, language))
-    forms = {name: other_numbers(normalise(name)) for name in names if name not in rows}
+    forms = {name: _forms(normalise(name)) for name in names if name not in rows}
     found = kb.find(list(dict.fromkeys(form for of in forms.values() for form in of)))
     return {**rows, **{name: next(found[form] for form in of if form in found) for name, of in forms.items() if any(form in found for form in of)}}
+
+
+def _forms(norm: str) -> list[str]:
+    """Return the other forms of a normalised name, those that are nearest to it first."""
+    return [*other_numbers(norm), *singulars(norm), *nouns(norm)]
 
 
 def _adds_words(name: str, mention: str) -> bool:

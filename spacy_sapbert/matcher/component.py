@@ -33,6 +33,7 @@ from ..files import writing_folder
 from ..kb import semantic_types
 from ..kb.additions import Additions
 from ..kb.concept import ENGLISH, lower_case, normalise, stem
+from ..kb.forms import nouns, singulars
 from ..kb.knowledge_base import KnowledgeBase, MatchableName
 from ..kb.removals import forms_of_name
 from ..kb.writing import CAPITALS, MEASURED, POSSESSIVE, fits, has_value, in_capitals, is_mostly_capitals
@@ -624,7 +625,7 @@ class ConceptMatcher(DocComponent):
         Returns:
             Position -> full form of the word.
         """
-        full = {at: form for at, match in enumerate(found) if at not in corrected and (form := written_out(match.group().lower())) is not None}
+        full = {at: form for at in range(len(found)) if at not in corrected and (form := self._other_form(found, at)) is not None}
         if not full or self._phrases is None:
             return {}
         other = words.copy()
@@ -644,6 +645,18 @@ class ConceptMatcher(DocComponent):
                 for at in places:
                     used[at], words[at] = full[at], other[at]
         return used
+
+    def _other_form(self, found: List["re.Match[str]"], at: int) -> Optional[str]:
+        """Return what a word of a text stands for; None if it stands for itself.
+
+        A shortened word stands for its full form, "emboli" for "embolus", and "hypovolemic" for "hypovolemia" unless it describes the word after it.
+        """
+        word = found[at].group().lower()
+        if (full := written_out(word)) is not None or self._spelling is None or len(word) > _LONG:
+            return full
+        after = found[at + 1].group().lower() if at + 1 < len(found) else ""
+        forms = [*singulars(word), *(nouns(word) if not after.isalpha() or after in self._stop_words else ())]
+        return next((form for form in forms if self._spelling.is_known(_form(form, self._language))), None)
 
     def _unlike(self, taken: List[Tuple[int, int]], lengths: Any) -> Iterator[Tuple[int, int]]:
         """Yield (first word, position after the last) of names that overlap a chosen one but are not in it: "kidney injury" beside "acute kidney"."""

@@ -58,13 +58,17 @@ class Spelling:
         order = np.argsort(forms)
         return cls(every, forms[order], np.fromiter(pairs.values(), dtype=np.uint32, count=len(pairs))[order], tuple(words))
 
+    def is_known(self, word: str) -> bool:
+        """Return whether a word, in lower case and stemmed, is spelt correctly: it is in the vocabulary or among the other words."""
+        return _place(self.known, word_hash(word)) is not None
+
     def correct(self, word: str) -> str | None:
         """Return the correction of a misspelt word; None if it is spelt correctly, or no word is near.
 
         Args:
             word: a word, in lower case and stemmed.
         """
-        if len(word) < MIN_LETTERS or not word.isalpha() or _place(self.known, word_hash(word)) is not None:
+        if len(word) < MIN_LETTERS or not word.isalpha() or self.is_known(word):
             return None
         places = (_place(self.forms, word_hash(form)) for form in (word, *deletions(word)))
         at = next((place for place in places if place is not None), None)

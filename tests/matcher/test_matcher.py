@@ -521,6 +521,29 @@ def test_a_name_as_it_stands_counts_before_one_written_out():
     assert [(ent.text, ent._.corrected_text) for ent in doc.ents] == [("abd girth", None)]
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Septic emboli.", [("Septic emboli", "Septic embolus")]),
+        ("deep vein thromboses", [("deep vein thromboses", "deep vein thrombosis")]),
+        ("He was hypovolemic and weak.", [("hypovolemic", "hypovolemia")]),
+        ("He was hypovolemic.", [("hypovolemic", "hypovolemia")]),
+        ("a hypovolemic patient", []),  # it describes the patient
+        ("hypovolemic shock", [("hypovolemic shock", None)]),
+    ],
+)
+def test_plurals_from_latin_and_adjectives_of_findings(text: str, expected: List[Tuple[str, Optional[str]]]):
+    names = ("septic embolus", "deep vein thrombosis", "hypovolemia", "hypovolemic shock")
+    component = written(*((name, "T047", "") for name in names))
+    doc = component(component.nlp.make_doc(text))
+    assert [(ent.text, ent._.corrected_text) for ent in doc.ents] == expected
+
+
+def test_plurals_from_latin_are_not_looked_for_without_corrections():
+    component = written(("septic embolus", "T047", ""), spelling=False)
+    assert not component(component.nlp.make_doc("Septic emboli.")).ents
+
+
 def whole_and_nested(text: str) -> Tuple[List[str], List[str]]:
     names = [("swelling", "T184"), ("knee swelling", "T184"), ("enlarged liver", "T033"), ("lesion", "T033"), ("pain", "T184"), ("mri", "T060")]
     body = [("knee", "T023"), ("liver", "T023"), ("hand", "T023"), ("joint", "T023")]

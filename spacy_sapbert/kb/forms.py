@@ -1,0 +1,91 @@
+"""Other forms of an English word that are looked up when a mention is no name: plurals from Latin and Greek, and the nouns of adjectives.
+
+English plurals and possessives are in `concept.other_numbers`, because the matcher forgives them too.
+"""
+
+from __future__ import annotations
+
+SHORTEST = 6  # letters of an adjective: shorter ones ("lytic", "otic") have too many meanings
+
+# Ending of a plural -> endings of its singular, the longest ending first: "thromboses", "stenoses", "scotomata", "fistulae", "cortices", "keratoses"
+_PLURALS: dict[str, tuple[str, ...]] = {
+    "omata": ("oma",),
+    "nges": ("nx",),
+    "ices": ("ix", "ex"),
+    "ides": ("is",),
+    "oses": ("osis",),
+    "ases": ("asis",),
+    "eses": ("esis",),
+    "yses": ("ysis",),
+    "ata": ("a",),
+    "iae": (),  # of a species: "Streptococcus pneumoniae"
+    "zae": (),  # "Haemophilus influenzae"
+    "ae": ("a",),
+    "i": ("us",),
+    "a": ("um", "on"),
+}
+# Ending of an adjective -> endings of its noun. Each noun is a finding: other endings, such as "-al", make too many words of other kinds
+_ADJECTIVES: dict[str, tuple[str, ...]] = {
+    "ematous": ("ema",),
+    "parkinsonian": ("parkinsonism",),
+    "aneurysmal": ("aneurysm",),
+    "cephalic": ("cephaly", "cephalus"),
+    "cephalous": ("cephaly",),
+    "kinetic": ("kinesia", "kinesis"),
+    "tensive": ("tension",),
+    "arthric": ("arthria",),
+    "rrhagic": ("rrhage",),
+    "rrhoeic": ("rrhoea",),
+    "rrheic": ("rrhea",),
+    "trophic": ("trophy",),
+    "plastic": ("plasia",),
+    "paretic": ("paresis",),
+    "plegic": ("plegia",),
+    "pathic": ("pathy",),
+    "phasic": ("phasia",),
+    "phagic": ("phagia",),
+    "leptic": ("lepsy",),
+    "thermic": ("thermia",),
+    "cardic": ("cardia",),
+    "static": ("stasis",),
+    "ctatic": ("ctasis",),
+    "toxic": ("toxicity",),
+    "aemic": ("aemia",),
+    "tonic": ("tonia",),
+    "penic": ("penia",),
+    "algic": ("algia",),
+    "lytic": ("lysis",),
+    "pneic": ("pnea",),
+    "otoid": ("otosis",),
+    "etoid": ("etosis",),
+    "emic": ("emia",),
+    "uric": ("uria",),
+    "oxic": ("oxia",),
+    "axic": ("axia",),
+    "otic": ("osis",),
+    "itic": ("itis",),
+}
+
+
+def singulars(name: str) -> list[str]:
+    """Return a normalised name with its last word in the singular, if that word may be a plural from Latin or Greek.
+
+    "coronary stenoses" gives "coronary stenosis"; "cortices" gives "cortix" and "cortex". A form need not be a word: it counts only if it is a name.
+    """
+    return _with_endings(name, _PLURALS)
+
+
+def nouns(name: str) -> list[str]:
+    """Return the nouns that an adjective may come from: "hypovolemic" gives "hypovolemia", "dyskinetic" "dyskinesia" and "dyskinesis".
+
+    Only a mention of one word has such forms: in a longer one, an adjective describes a noun.
+    """
+    return _with_endings(name, _ADJECTIVES) if name.isalpha() and len(name) >= SHORTEST else []
+
+
+def _with_endings(name: str, endings: dict[str, tuple[str, ...]]) -> list[str]:
+    """Return a name with the first of its possible endings replaced by each of that ending's alternatives."""
+    for ending, others in endings.items():
+        if name.endswith(ending) and len(name) > len(ending):
+            return [name[: -len(ending)] + other for other in others]
+    return []
