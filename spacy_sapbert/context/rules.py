@@ -37,7 +37,8 @@ PARTIAL = {
     "feared": ("hypothetical", (FINDING,)),  # "avoid falls"; a drug that is avoided is omitted
     "listed": ("historical", (FINDING, DRUG, PROCEDURE)),  # in a section; other words end it than the scope of a trigger
 }
-SCOPED = (*STATUSES, *PARTIAL)
+PRESENT = "present"  # takes "historical" from findings: "onset of back pain two months ago"
+SCOPED = (*STATUSES, *PARTIAL, PRESENT)
 SECTION = "section"  # the direction that means all mentions of a section
 ADULT = "adult"  # a rule that holds in notes about an adult only
 DIRECTIONS = frozenset(["forward", "backward", "both", "leading", "first", "ending", "list", SECTION])
@@ -75,7 +76,7 @@ class Rule(NamedTuple):
     """The effect of a trigger.
 
     Attributes:
-        category: a status, a category of `PARTIAL`, "end" or "pseudo".
+        category: a status, a category of `PARTIAL`, "present", "end" or "pseudo".
         direction: forward, backward, both, leading, first, ending or list; for "end" the categories whose scope it ends, separated by commas.
         scope: maximum number of words in the scope; 0: the whole clause. For "end" the number of words of the trigger after which scopes end.
         sections: kinds of the sections in which it has an effect; empty: all.
@@ -164,7 +165,9 @@ class Rules:
             true = held & ALL
             if len(true) < len(held):
                 kind = kinds.get((start, end), FINDING)
-                true |= {status for status, of in map(PARTIAL.__getitem__, held - true) if kind in of}
+                true |= {status for status, of in map(PARTIAL.__getitem__, held - true - {PRESENT}) if kind in of}
+                if PRESENT in held and kind == FINDING:
+                    true.discard("historical")
                 if "planned" in held and kind != FINDING:
                     true -= {"historical", "uncertain"}  # "discussed before, she decided to have surgery", "?CABG"
             if "negated" in true or "family" in true:
