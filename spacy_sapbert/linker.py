@@ -322,7 +322,12 @@ class SapBertLinker(DocComponent):
             queries.extend((mention.text, search.settings.types_of(span.label_)) for mention, (_, _, span) in zip(mentions, spans))
         found = iter(search.find(queries))
         predictions = [
-            Prediction(spans, mentions, [self._as_written(search, *each, next(found)) for each in zip(spans, mentions)], search.settings)
+            Prediction(
+                spans,
+                mentions,
+                [search.of_kind(self._as_written(search, *each, next(found)), each[0][2].label_) for each in zip(spans, mentions)],
+                search.settings,
+            )
             for spans, mentions in gathered
         ]
         return predictions if self.disambiguator is None else [self._in_context(search, each) for each in predictions]

@@ -23,7 +23,7 @@ from .candidates import DECIMALS, EMPTY, Candidate, Hits, Ranking, Rules, Standi
 from .context.base import Choice
 from .encoders.base import CarefulWithWords
 from .errors import fail, warn
-from .kb import curies
+from .kb import curies, semantic_types
 from .kb.concept import DOTLESS, Name, normalise, other_numbers
 from .kb.forms import nouns, singulars
 from .kb.knowledge_base import KnowledgeBase
@@ -45,6 +45,12 @@ EXACT_BUDGET = 0.05  # search budget of an exact match: its concept is known, on
 FORMS_BUDGET = 0.125  # search budget with `new_words=False`: names with the same words in other forms are very near
 VOCABULARIES_SHOWN = 12  # in an error message
 SHORT = 3  # characters of a mention that often has several meanings
+# label of a mention -> semantic groups of concepts to which it is not linked by a similar name with fewer words: "bone saw" is no bone
+OTHER_KINDS = {
+    "PROC": frozenset(["ANAT", "CONC", "DISO", "PHEN"]),
+    "DISO": frozenset(["ANAT", "CONC", "PHEN"]),
+    "ANAT": frozenset(["CONC"]),
+}
 _WORDS = re.compile(r"[^\W_]+")
 _FUNCTION_WORDS = frozenset(["a", "and", "by", "in", "of", "or", "the", "to", "with"])
 
@@ -260,6 +266,26 @@ class CandidateSearch:
         if reranked:
             found["rerank"] = {"score": score, "first": before, **_by_name(COMPARED, second)}
         return found
+
+    def of_kind(self, found: Found, label: str) -> Found:
+        """Return what was found for a mention; without its link, if that is a similar name of another kind, see `OTHER_KINDS`.
+
+        This is only so with `new_words=False`, because then the mention has all words of the name and others: "bone saw" is no bone.
+
+        Args:
+            found: what was found.
+            label: label of the mention.
+        """
+        answer, others = found.answer, OTHER_KINDS.get(label)
+        if self.settings.new_words or others is None or not answer.linked or answer.explain["exact"]:
+            return found
+        kb = self.bundle.kb
+        kinds = {kind.group for tui in kb.concept(kb.row_of(answer.explain["id"])).types if (kind := semantic_types.load().get(tui)) is not None}
+        if not kinds or not kinds <= others:
+            return found
+        kept = answer.candidates if self.score_gap is not None else []
+        explain = {**answer.explain, "linked": False}
+        return Found(Answer(kept, {}, explain, False, answer.probability if kept else None), found.cached)
 
     # -- meanings in context --------------------------------------------------------------------------------------------
 

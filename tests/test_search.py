@@ -93,6 +93,19 @@ def test_a_name_with_new_words_is_no_link_where_none_is_wanted(bundle: LinkerBun
     assert [answer.explain["name"] for answer in found[False]] == names
 
 
+def test_a_mention_is_not_linked_to_a_similar_name_of_another_kind(bundle: LinkerBundle) -> None:
+    search = CandidateSearch(bundle, Settings(threshold=0.3, new_words=False))
+    similar, exact = search.find(texts("heart disease closure", "heart disease"))
+    similar = similar._replace(answer=similar.answer._replace(linked=True, explain={**exact.answer.explain, "exact": False}))
+    unlinked = search.of_kind(similar, "PROC").answer  # heart disease is a disorder
+    assert (unlinked.linked, unlinked.candidates, unlinked.codes, unlinked.probability) == (False, [], {}, None)
+    assert not unlinked.explain["linked"]
+    assert search.of_kind(similar, "DISO") is similar
+    assert search.of_kind(exact, "PROC") is exact
+    other = CandidateSearch(bundle, Settings(threshold=0.3))
+    assert other.of_kind(similar, "PROC") is similar
+
+
 def test_the_encoder_is_given_the_first_thousand_characters(bundle: LinkerBundle) -> None:
     encoder = Watched(bundle.encoder)
     search = CandidateSearch(replace(bundle, encoder=encoder), Settings())
