@@ -217,10 +217,13 @@ def _only_one_written_so(mention: str, tied: Sequence[str], kb: KnowledgeBase) -
 def _tied_concept_of(meaning: Meaning, tied: Sequence[str], kb: KnowledgeBase) -> Optional[str]:
     """Return the only concept with the abbreviation as a name that has the meaning in almost the same words; None if there is none.
 
-    A name of it must have all words of the meaning, in this or another form ("rapidly progressive glomerulonephritis" for "rapidly progressing
+    A name of it must have the letters of the meaning ("broncho-pulmonary"), or all of its words, in this or another form ("rapidly progressive glomerulonephritis" for "rapidly progressing
     glomerulonephritis"), also misspelt. It may have one word more ("oxygen saturation" for "saturation"), but none that makes another thing of
     it: "G6PD deficiency" is not glucose-6-phosphate dehydrogenase.
     """
+    same = [concept for concept in tied if any(_bare(name.text) == _bare(meaning.name) for name in kb.names_of(kb.row_of(concept)))]
+    if len(same) == 1:
+        return same[0]
     wanted = _content_words(meaning.name)
     fitting: Dict[str, int] = {}  # concept -> smallest number of additional words
     for concept in tied:
@@ -230,6 +233,11 @@ def _tied_concept_of(meaning: Meaning, tied: Sequence[str], kb: KnowledgeBase) -
                 fitting[concept] = min(fitting.get(concept, len(more)), len(more))
     best = [concept for concept, count in fitting.items() if count == min(fitting.values())]
     return best[0] if len(best) == 1 else None
+
+
+def _bare(text: str) -> str:
+    """Return the letters and digits of a text in lower case: "broncho-pulmonary" and "bronchopulmonary" are the same."""
+    return re.sub(r"[\W_]+", "", text.lower())
 
 
 def _additional(wanted: Sequence[str], there: Sequence[str]) -> Optional[List[str]]:

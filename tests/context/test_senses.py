@@ -18,10 +18,11 @@ from spacy_sapbert.build.linker import build_linker, read_source
 from spacy_sapbert.context.base import Candidates, Choice, Disambiguator
 from spacy_sapbert.context.sections import find_sections, section_at
 from spacy_sapbert.context.sense_model import COUNTED, MOST, SIGNALS, Context, Meaning, SenseModel, case_of, normal, read_context
-from spacy_sapbert.context.senses import DATA, Option, Senses, _in_their_case
+from spacy_sapbert.context.senses import DATA, Option, Senses, _in_their_case, _tied_concept_of
 from spacy_sapbert.encoders.static import StaticEncoder
 from spacy_sapbert.errors import DamagedFile, MissingFile, SapbertError
 from spacy_sapbert.indexes.exact import ExactIndex
+from spacy_sapbert.kb.builder import build_kb
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from spacy_sapbert.kb.writing import in_capitals
 from spacy_sapbert.linker import SapBertLinker
@@ -304,3 +305,13 @@ def test_short_lines_of_notes(shipped: SenseModel, part: str) -> None:
         if best.name != name and not set(best.cuis) & set(cuis.split("|")):
             wrong.append((text, best.name))
     assert len(wrong) <= (1 - LEAST) * 40, wrong
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_a_meaning_in_the_same_letters_is_the_concept(tmp_path: Path) -> None:
+    table = tmp_path / "lungs.tsv"
+    table.write_text("concept_id\tname\tsynonyms\nX:1\tallergic bronchopulmonary aspergillosis\tABPA\nX:2\tasthma\tABPA\n", encoding="utf-8")
+    kb = build_kb([read_source(table)], tmp_path / "kb", progress=False)
+    meaning = Meaning("abpa", "allergic broncho-pulmonary aspergillosis", (), 1.0)
+    assert _tied_concept_of(meaning, ["X:1", "X:2"], kb) == "X:1"
+    assert _tied_concept_of(meaning, ["X:2"], kb) is None

@@ -22,6 +22,13 @@ GENERAL = frozenset(
     ["disease", "level", "present", "status", "system", "therapy", "tract"]
 )  # one of these words after a name does not change its meaning
 MAX_NAME = 80  # greatest number of characters of a name
+WRONG = frozenset(  # (abbreviation, CUI) that a list gives, but notes mean something else by it
+    [
+        ("etoh", "C0001975"),  # the class of alcohols; notes mean ethanol
+        ("hct", "C0020261"),  # hydrochlorothiazide is HCTZ; HCT is hematocrit, or CT of the head
+        ("m0", "C0027627"),  # metastasis; M0 is a stage without one
+    ]
+)
 _CUI = re.compile(r"C\d{7}")
 _WORD = re.compile(r"[^\W_]+")
 _PARTS = re.compile(r"[^\W_]+(?:'s)?")
@@ -48,7 +55,7 @@ def read_inventory(folder: Path) -> dict[str, list[Sense]]:
     """Return abbreviation -> its meanings, the most frequent first.
 
     Meanings of one abbreviation are joined if they share a CUI or their words are forms of each other ("right atrium", "right atrial"). A
-    meaning that a list gives without a CUI gets the CUI of the same words elsewhere.
+    meaning that a list gives without a CUI gets the CUI of the same words elsewhere. Meanings of WRONG are left out.
 
     Args:
         folder: Folder with `FILES`.
@@ -63,6 +70,8 @@ def read_inventory(folder: Path) -> dict[str, list[Sense]]:
             cui_of.setdefault(_key(name), cuis)
     inventory: dict[str, list[Sense]] = {}
     for abbreviation, name, cuis, share, cases, source in rows:
+        if any((abbreviation, cui) in WRONG for cui in cuis):
+            continue
         cuis = cuis or cui_of.get(_key(name), [])
         senses = inventory.setdefault(abbreviation, [])
         sense = next((s for s in senses if set(cuis) & set(s.cuis) or any(_same(name, known) for known in s.names)), None)
