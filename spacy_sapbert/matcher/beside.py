@@ -8,16 +8,22 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+from spacy.lang.en.stop_words import STOP_WORDS
+
 _FILE = Path(__file__).parents[1] / "data" / "beside_words.tsv"
 # a word with one of these and a hyphen before it is a part of another word
 _PREFIXES = ("non", "intra", "extra", "inter", "trans", "retro", "supra", "infra")
-_TITLE = re.compile(r"(?:past |family )?(?:family|medical|social|surgical) history|past history", re.IGNORECASE)
+_TITLE = re.compile(r"(?:past |family )?(?:family|medical|social|surgical) history|past history|(?:f|fam|fm|pm|ps|soc|s)hx|pmh", re.IGNORECASE)
+FINDING, FINDINGS = "DISO", "<finding>"  # semantic group of disorders and findings, and how the table names all of them
+_PERSON = re.compile(r"(?:Dr|Mr|Mrs|Ms|Prof)\b(?:\.[ \t]*|[ \t]+)[A-Z]")
 _GENERAL = re.compile(
-    r"(?:vital signs?|vitals|physical exam(?:ination)?|lab(?:oratory)?s?(?: (?:data|studies|results|values|findings|tests?|work))?|studies|imaging)",
+    r"(?:bloods?|blood (?:tests|work)|vital signs?|vitals|physical exam(?:ination)?|lab(?:oratory)?s?(?: (?:data|studies|results|values|findings|tests?|work))?|studies|imaging)",
     re.IGNORECASE,
 )
 _WORD_AFTER = re.compile(r"[ \t\-–]*([A-Za-z]+)")
-_WORD_BEFORE = re.compile(r"([A-Za-z]+)[ \t\-–]*$")
+_WORD_BEFORE = re.compile(r"([A-Za-z]+(?:['’]s)?)[ \t\-–]*$")
+_NEXT_WORD = re.compile(r"[ \t]([A-Za-z]+)")
+_ADJECTIVE = re.compile(r"(?!canal)[a-z]+(?:al|ic|ous|ular)", re.IGNORECASE)
 _PREFIXED = re.compile(rf"(?<![A-Za-z])(?:{'|'.join(_PREFIXES)})[-–]$", re.IGNORECASE)
 
 _TESTS = {
@@ -55,22 +61,38 @@ def glued(text: str) -> Iterator[Glued]:
         yield Glued(match.start(), match.end(), _TESTS[match[1].upper()])
 
 
-def means_something_else(text: str, start: int, end: int) -> bool:
-    """Return whether a name of one word is no mention, because of the word beside it: "cold knife", "stress test", "intra-abdominal".
+def means_something_else(text: str, start: int, end: int, group: str = "") -> bool:
+    """Return whether a name is no mention, because of the word beside it: "cold knife", "stress test", "intra-abdominal", "stroke team".
 
     Args:
         text: the text.
         start: first character of the name.
         end: the character after the last one.
+        group: semantic group of the name.
     """
     if text[start - 1 : start] in ("-", "–") and _PREFIXED.search(text, max(0, start - 8), start):
         return True
+    if _PERSON.match(text, start):  # "Ms. Q" is no mental status
+        return True
     rules = _beside()
-    word = text[start:end].lower()
-    if word not in rules:
+    words = rules.get(text[start:end].lower(), frozenset()) | (rules[FINDINGS] if group == FINDING else frozenset())
+    if not words:
         return False
     before, after = _WORD_BEFORE.search(text, max(0, start - 24), start), _WORD_AFTER.match(text, end)
-    return any(found is not None and (side, found[1].lower()) in rules[word] for side, found in (("before", before), ("after", after)))
+    sides = (("before", before), ("after", after))
+    return any(found is not None and (side, found[1].lower().replace("’", "'")) in words for side, found in sides)
+
+
+def is_named_after_finding(name: str) -> bool:
+    """Return whether a name ends with a word after which a finding is no mention: "hepatitis C titer", "stroke team" are no findings."""
+    words = name.lower().split()
+    return len(words) > 1 and ("after", words[-1]) in _beside()[FINDINGS]
+
+
+def is_adjective(text: str, start: int, end: int) -> bool:
+    """Return whether a name of one word is an adjective before another word: "facial" in "facial features" is no face."""
+    after = _NEXT_WORD.match(text, end)
+    return _ADJECTIVE.fullmatch(text, start, end) is not None and after is not None and after[1].lower() not in STOP_WORDS
 
 
 @lru_cache(maxsize=1)

@@ -45,6 +45,8 @@ UNITS = frozenset(
         "oz",
         "in",
         "ft",
+        "foot",
+        "feet",
         "iu",
         "u",
         "meq",

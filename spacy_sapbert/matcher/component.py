@@ -39,7 +39,7 @@ from ..kb.removals import forms_of_name
 from ..kb.writing import CAPITALS, MEASURED, POSSESSIVE, fits, has_value, in_capitals, is_mostly_capitals
 from ..registry import check_linker_name
 from . import casing
-from .beside import glued, is_title, means_something_else, names_many_tests
+from .beside import glued, is_adjective, is_title, means_something_else, names_many_tests
 from .headed import headed
 from .joining import WHOLE, Match, Places, chosen, trimmed, with_items
 from .letters import letters
@@ -49,17 +49,18 @@ from .products import DRUG, with_product_words
 from .results import LEVEL, READ, has_result
 from .shorthand import SHORT, written_out
 from .sites import BODY, without_sites
-from .spelling import MIN_LETTERS, Spelling
+from .spelling import MIN_LETTERS, Spelling, is_other_word
 
 # A word is letters and digits; "'s" belongs to its word, and `stem` removes it. Punctuation marks and empty lines are words, too, so that no
 # name crosses them. Spaces, hyphens, slashes and apostrophes only separate words
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W\d_]+)?|[^\s\w\-‐‑–/'’]|_|\n\s*\n")
 KEPT_FROM = 20_000  # with at least so many names, the phrases are stored in the cache
 SHOWN_FROM = 1_000_000  # with at least so many names, building the phrases takes more than ten seconds, and progress is shown
-RULES = 8  # increase it whenever names become words in another way (`_form`, `stem`, `_collect`), so that old caches are not used
+RULES = 10  # increase it whenever names become words in another way (`_form`, `stem`, `_collect`), so that old caches are not used
 FOLDER = "phrases"  # name of a folder in a saved component
 _REMEMBERED = 500_000  # words whose hashes are cached while names are read
 _LONG = 64  # letters; hashes of longer words (such as base64) are not cached
+SURE_LETTERS, OFTEN = 9, 8  # a shorter word is corrected only to a frequent word, or one in so many names: "isodate" is not ipodate
 SPELLING_TO = 1_000_000  # with more names, two words that differ by one edit are too often both names
 _REMOVED = re.compile(r"\[\*\*.*?\*\*\]")  # a placeholder of a de-identified note, "[**Name**]"
 _STAGE = re.compile(
@@ -70,6 +71,7 @@ _IN_BRACKETS = re.compile(r"\s*[(\[,]\s*([^\s()\[\]]{2,12}?)\s*[,;)\]]")  # an a
 _TITLE = re.compile(r"\b(?:Dr|Mr|Mrs|Ms|Prof|St)(?:\.\s*|\s+)$")
 MEDICATIONS = "medications"  # kind of the sections that list drugs
 NOTHING = Collected().phrases().hashes  # no hashes of removed names
+DESCRIBING = frozenset([BODY, "PHYS"])  # groups whose adjectives are no mentions before another word: "facial features"
 LISTED = "DISO"  # semantic group of the names that are split where they list several: "fever and chills", not "head and neck"
 
 
@@ -335,7 +337,9 @@ class ConceptMatcher(DocComponent):
             raise fail("E103", detail="no name of these types is long enough to look for")
         if not self.spelling or self._language not in ENGLISH or kb.n_surface_forms > SPELLING_TO:
             return found, None
-        return found, Spelling.of(sorted(words, key=lambda word: -words[word]), map(stem, casing.known_words()))
+        usual = frozenset(map(stem, casing.known_words()))
+        likely = (word for word in words if len(word) >= SURE_LETTERS or words[word] >= OFTEN or word in usual)
+        return found, Spelling.of(sorted(likely, key=lambda word: -words[word]), [*usual, *words])
 
     def _collect(self, names: Iterable[MatchableName], counts: Dict[str, int]) -> Phrases:
         """Return the phrases of names.
@@ -460,7 +464,9 @@ class ConceptMatcher(DocComponent):
                 last += 1
             if len(places) == 1 and places[0] not in added and not _stands_for_name(text, first, last, wanted):
                 return None
-            if len(places) > 1 and is_title(text[first:last]):
+            if not nested and len(places) == 1 and self._group(label) in DESCRIBING and places[0] not in added and is_adjective(text, first, last):
+                return None
+            if is_title(text[first:last]) or (self._group(label) == LISTED and means_something_else(text, first, last, LISTED)):
                 return None
             if len(places) > 1 and wanted == CAPITALS and not any(self._is_word_in_capitals(found[i].group()) for i in places):
                 return None
@@ -674,7 +680,9 @@ class ConceptMatcher(DocComponent):
             word = match.group()
             if MIN_LETTERS <= len(word) <= _LONG and _may_be_misspelt(match, text):
                 if word not in self._corrected:
-                    self._corrected[word] = self._spelling.correct(_form(word, self._language))
+                    form = _form(word, self._language)
+                    fixed = self._spelling.correct(form)
+                    self._corrected[word] = None if fixed is None or is_other_word(form, fixed, casing.known_words()) else fixed
                 right = self._corrected[word]
                 if right is not None:
                     made[at] = right
@@ -850,7 +858,7 @@ def _stands_for_name(text: str, start: int, end: int, wanted: str) -> bool:
         return False
     if wanted.endswith(casing.WITH_VALUE):
         wanted = wanted.removesuffix(casing.WITH_VALUE)
-        if not has_value(text[end : end + 24]):
+        if not has_value(text[end : end + 24].removeprefix("+")):  # "K+ 5.6"
             return False
     before = text[max(0, start - 12) : start]
     is_unit = casing.is_unit(word, before) and not (word.isupper() and has_value(text[end : end + 24]))  # "T 36.4  HR 124"

@@ -7,7 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from .beside import means_something_else
+from .beside import FINDING, is_named_after_finding, means_something_else
 from .casing import is_plain
 
 _SIGNS = " \t\n,;:.–—"
@@ -162,7 +162,9 @@ def _joined(entities: Sequence[Match], found: Sequence[Match], text: str, skippe
         word = text[entity.start : entity.end]
         if len(word) <= SHORT or not any(map(str.isalpha, word)) or all(map(is_plain, word.lower().split())):
             return False
-        return not taken.overlap(entity.start, entity.end) and not means_something_else(text, entity.start, entity.end)
+        if taken.overlap(entity.start, entity.end) or means_something_else(text, entity.start, entity.end, entity.label):
+            return False
+        return entity.label != FINDING or not is_named_after_finding(word)
 
     return sorted([*names, *filter(is_new, cut)], key=lambda one: one.start)
 

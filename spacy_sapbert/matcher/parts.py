@@ -12,7 +12,21 @@ _BETWEEN = frozenset(["the", "his", "her", "both", "a", "an", "of", "in", "its",
 _SIDES = frozenset(["left", "right", "l", "r", "lt", "rt", "bilateral", "both"])
 _TO = frozenset(["allergy", "allergies", "exposure", "intolerance", "sensitivity", "hypersensitivity"])  # "allergy to penicillin"
 _IS = frozenset(["is", "are", "was", "were", "looks", "look", "appears", "remains"])
-_CHANGES = frozenset(["absent", "decreased", "diminished", "elevated", "enlarged", "increased", "raised", "reduced", "swollen"])
+# words that say something about what stands before them: "calf swollen" is "swollen calf"
+_CHANGES = frozenset(
+    [
+        *("absent", "bloody", "blurred", "blurry", "cloudy", "cold", "dark", "decreased", "diminished", "dilated", "distended", "dry", "elevated"),
+        *("enlarged", "high", "increased", "itchy", "loose", "low", "pale", "raised", "red", "reduced", "slurred", "sore", "stiff", "swollen"),
+        *("tender", "thickened", "watery", "weak"),
+    ]
+)
+_SPECIMENS = frozenset(["biopsy", "biopsies"])
+_TAKEN = frozenset(  # how a specimen is taken: "lung, wedge biopsy"
+    [
+        *("bronchoscopic", "core", "cup", "endoscopic", "excisional", "fine", "forceps", "incisional", "needle", "open", "percutaneous", "punch"),
+        *("random", "sampling", "shave", "targeted", "transbronchial", "wedge", *_SIDES),
+    ]
+)
 _DEGREES = frozenset(["very", "slightly", "mildly", "moderately", "markedly", "quite", "more", "rather", "so"])
 MAX_HEAD = 3  # most words in the head that parts share
 MAX_PART = 2  # most words in a part
@@ -45,6 +59,7 @@ def parts_of(words: Sequence[str]) -> Iterator[Part]:
     - Phrases with "of", "in" or "on", in reverse order: "webbing of the neck" gives "neck webbing", "swelling of the left knee" "knee swelling";
       with "to" after some words: "allergy to penicillin" gives "penicillin allergy".
     - Statements about something, in reverse order: "liver was enlarged" and "liver enlarged" give "enlarged liver".
+    - Specimens, as pathologists head them: "lung, wedge biopsy" gives "lung biopsy".
 
     Args:
         words: words and punctuation marks of the text, in lower case.
@@ -59,6 +74,8 @@ def parts_of(words: Sequence[str]) -> Iterator[Part]:
             yield from _stated(words, run, at, at + 1)
         elif word in _CHANGES:
             yield from _stated(words, run, at, at)
+        elif word in _SPECIMENS:
+            yield from _specimen(words, run, at)
 
 
 def _runs(words: Sequence[str]) -> list[int]:
@@ -128,6 +145,11 @@ def _ends(words: Sequence[str], end: int) -> bool:
     return end >= len(words) or not words[end][0].isalpha() or words[end] in STOP_WORDS
 
 
+def _ends_or_side(words: Sequence[str], end: int) -> bool:
+    """Return whether a phrase ends before position `end`, or before a side that stands there: "calf swollen R"."""
+    return _ends(words, end) or (words[end] in _SIDES and _ends(words, end + 1))
+
+
 def _begins(words: Sequence[str], first: int) -> bool:
     """Return whether a phrase begins at position `first`: "reflex" in "red reflex" does not."""
     return first == 0 or not words[first - 1][0].isalpha() or words[first - 1] in STOP_WORDS or words[first - 1] in _SIDES
@@ -170,5 +192,25 @@ def _stated(words: Sequence[str], run: Sequence[int], at: int, second: int) -> I
         for size in range(1, MAX_PART + 1):
             if _are_words(run, second, second + size):
                 # "red reflex absent" is not "absent reflex"
-                whole = _ends(words, second + size) and (second > at or _begins(words, at - before))
+                whole = _ends_or_side(words, second + size) and (second > at or _begins(words, at - before))
                 yield Part((*range(second, second + size), *range(at - before, at)), at - before, second + size, whole)
+
+
+def _specimen(words: Sequence[str], run: Sequence[int], at: int) -> Iterator[Part]:
+    """Yield names such as "lung biopsy" in "lung, right, wedge biopsy".
+
+    Args:
+        words: words of the text.
+        run: see `_runs`.
+        at: position of the word "biopsy".
+    """
+    last, commas = at - 1, 0
+    while last >= 0 and (words[last] == "," or words[last] in _TAKEN):
+        commas += words[last] == ","
+        last -= 1
+    if not commas:
+        return
+    for size in range(1, MAX_PART + 1):
+        first = last - size + 1
+        if _are_words(run, first, last + 1) and (first == 0 or not words[first - 1][0].isalpha() or words[first - 1] in STOP_WORDS):
+            yield Part((*range(first, last + 1), at), first, at + 1, whole=True)

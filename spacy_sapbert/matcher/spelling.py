@@ -8,7 +8,7 @@ Source:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,8 @@ from .phrases import Hashes1d, open_arrays, refuse_damaged, word_hash
 MIN_LETTERS = 7  # a shorter word becomes another word too often by one edit
 ARRAYS = {"known": np.uint64, "forms": np.uint64, "targets": np.uint32}
 WORDS = "spelling_words.txt"
+ENDINGS = ("ing", "ed", "er", "ly")  # endings of other forms of a word
+MIN_BASE = 4  # letters
 
 
 @dataclass(frozen=True)
@@ -112,6 +114,21 @@ class Spelling:
         """Read what `to_dict` returned."""
         arrays: dict[str, Any] = {name: np.frombuffer(content[name], dtype=kind) for name, kind in ARRAYS.items()}
         return cls(**arrays, words=tuple(content["words"]))
+
+
+def is_other_word(word: str, corrected: str, known: Collection[str]) -> bool:
+    """Return whether a word is a form of a known word, and its correction is not: "selling" is a form of "sell", and no misspelt "swelling".
+
+    Args:
+        word: a word in lower case.
+        corrected: its correction.
+        known: words in lower case that are spelt correctly.
+    """
+    bases = (word.removesuffix(ending) for ending in ENDINGS if word.endswith(ending))
+    return any(
+        len(base) >= MIN_BASE and not corrected.startswith(base) and any(form in known for form in (base, f"{base}e", f"{base[:-1]}y"))
+        for base in bases
+    )
 
 
 def deletions(word: str) -> list[str]:

@@ -21,6 +21,7 @@ from spacy_sapbert.kb.concept import stem
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase, MatchableName
 from spacy_sapbert.matcher.beside import glued, is_title, means_something_else
 from spacy_sapbert.matcher.component import ConceptMatcher, words
+from spacy_sapbert.matcher.spelling import is_other_word
 
 
 class Names:
@@ -487,6 +488,7 @@ def test_a_heading_that_names_a_test_with_its_result_is_a_mention(text: str, exp
         ("Mg was low", []),
         ("K 5.9, k 5.9", ["K"]),
         ("K: 5.9", ["K"]),
+        ("K+ 5.9", ["K"]),
         ("K was low", []),
         ("Mr K. sat", []),
     ],
@@ -588,6 +590,18 @@ def test_words_with_one_wrong_letter():
     assert found(written(("pneumonia", "T047", ""), spelling=False), "pnuemonia") == []
 
 
+def test_words_that_are_not_misspelt():
+    rare = written(("ipodate", "T121", ""))
+    assert found(rare, "the isodate line") == []  # a short word, and only one name holds it
+    assert found(rare, "ipodate") == ["ipodate"]
+    several = written(*((f"{kind} embolism", "T047", "") for kind in ("fat", "air", "lung", "leg", "arm", "brain", "late", "early")))
+    assert found(several, "fat emboliism") == ["fat emboliism"]
+    assert is_other_word("handing", "landing", {"hand"})  # a form of "hand"
+    assert not is_other_word("bleding", "bleeding", {"bed"})
+    assert not is_other_word("coughng", "coughing", {"cough"})
+    assert not is_other_word("restricting", "restriction", {"restrict"})  # both are forms of it
+
+
 def test_tokens_that_hold_more_than_a_name_are_split():
     component = written(("GERD", "T047", ""), ("headaches", "T033", ""), ("grandmother", "T033", ""))
     doc = component(component.nlp.make_doc("Has GERD.3 and grandmother,,headaches."))
@@ -648,6 +662,14 @@ def test_tests_that_touch_their_values(text: str, expected: List[Tuple[str, str]
         ("low-fat cheese", "fat", True),
         ("sinus rhythm", "sinus", True),
         ("sinus pain", "sinus", False),
+        ("by mouth daily", "mouth", True),
+        ("pain by the mouth", "mouth", False),
+        ("a beam's-eye view", "eye", True),
+        ("the beam’s eye view", "eye", True),
+        ("Ms. Q was", "Ms", True),
+        ("Mr Jones", "Mr", True),
+        ("MS. Stable", "MS", False),  # multiple sclerosis
+        ("hepatitis serology", "hepatitis", False),  # only of a finding
     ],
 )
 def test_words_beside_a_name(text: str, word: str, other: bool):
@@ -662,6 +684,65 @@ def test_titles_are_no_mentions():
         False,
         False,
     ]
+    assert [is_title(text) for text in ("FHx", "PMH", "fx", "hx")] == [True, True, False, False]
+    assert found(written(("FHx", "T033", ""), ("asthma", "T047", "")), "No FHx of asthma") == ["asthma"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Hepatitis C serology", []),
+        ("hepatitis C titers were low", []),
+        ("Hepatitis C, serology", ["Hepatitis C"]),
+        ("infectious disease consult", []),
+        ("infectious disease is likely", ["infectious disease"]),
+        ("the stroke team", []),
+        ("brain MRI consultation", ["brain MRI"]),  # a procedure
+    ],
+)
+def test_a_finding_before_a_test_or_a_specialty_is_no_mention(text: str, expected: List[str]):
+    names = [("hepatitis C", "T047", ""), ("infectious disease", "T047", ""), ("stroke", "T047", ""), ("brain MRI", "T060", "")]
+    assert found(written(*names), text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Facial features", []),
+        ("the vascular graft", []),
+        ("facial and vascular", ["facial", "vascular"]),
+        ("highly vascular.", ["vascular"]),
+        ("canal stenosis", ["canal"]),  # a noun
+        ("septic workup", ["septic"]),  # a finding
+    ],
+)
+def test_adjectives_of_parts_of_the_body_are_no_mentions_before_another_word(text: str, expected: List[str]):
+    component = written(("facial", "T023", ""), ("vascular", "T023", ""), ("canal", "T023", ""), ("septic", "T047", ""))
+    assert found(component, text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "looked_up"),
+    [
+        ("Lung, wedge biopsy", ["Lung, wedge biopsy"], "Lung biopsy"),
+        ("Lung, left, core needle biopsy:", ["Lung, left, core needle biopsy"], "Lung biopsy"),
+        ("the lung, and a biopsy", ["lung"], None),
+        ("CT of the lung, liver biopsy", ["lung", "liver biopsy"], None),
+        ("Calf swollen R, tender", ["Calf swollen"], "swollen Calf"),
+        ("stools pale", ["stools pale"], "pale stools"),
+    ],
+)
+def test_specimens_and_states_in_another_order(text: str, expected: List[str], looked_up: Optional[str]):
+    names = [("lung biopsy", "T060"), ("liver biopsy", "T060"), ("lung", "T023"), ("swollen calf", "T184"), ("pale stools", "T184")]
+    component = written(*((name, tui, "") for name, tui in names))
+    doc = component(component.nlp.make_doc(text))
+    assert [ent.text for ent in doc.ents] == expected
+    assert doc.ents[0]._.corrected_text == looked_up
+
+
+def test_a_length_in_feet_is_no_foot():
+    component = written(("feet", "T023", ""))
+    assert found(component, "Height 5 feet 6 inches, swollen feet") == ["feet"]
 
 
 @pytest.mark.parametrize(

@@ -60,6 +60,8 @@ def name(text: str, part: str, **kind: bool) -> Match:
         ("an intra-abdominal mass", "abdominal", [], []),  # a part of a compound
         ("symptoms of CA", "symptoms", [], []),  # a plain English word
         ("symptoms of CA", "CA", [], []),
+        ("a leptospirosis titer", "leptospirosis titer", [], []),  # a test, marked as a finding
+        ("a leptospirosis titer", "leptospirosis", [], []),
     ],
 )
 def test_a_name_and_an_entity(text: str, entity: str, names: list[str], expected: list[str]):
