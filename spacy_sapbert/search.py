@@ -48,6 +48,7 @@ SHORT = 3  # characters of a mention that often has several meanings
 # label of a mention -> semantic groups of concepts to which it is not linked by a similar name with fewer words: "bone saw" is no bone
 OTHER_KINDS = {
     "PROC": frozenset(["ANAT", "CONC", "DISO", "PHEN"]),
+    "CHEM": frozenset(["ANAT", "CONC", "DISO", "PHEN"]),
     "DISO": frozenset(["ANAT", "CONC", "PHEN"]),
     "ANAT": frozenset(["CONC"]),
 }

@@ -100,6 +100,7 @@ def test_a_mention_is_not_linked_to_a_similar_name_of_another_kind(bundle: Linke
     unlinked = search.of_kind(similar, "PROC").answer  # heart disease is a disorder
     assert (unlinked.linked, unlinked.candidates, unlinked.codes, unlinked.probability) == (False, [], {}, None)
     assert not unlinked.explain["linked"]
+    assert not search.of_kind(similar, "CHEM").answer.linked
     assert search.of_kind(similar, "DISO") is similar
     assert search.of_kind(exact, "PROC") is exact
     other = CandidateSearch(bundle, Settings(threshold=0.3))

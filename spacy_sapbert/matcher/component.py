@@ -464,7 +464,8 @@ class ConceptMatcher(DocComponent):
                 last += 1
             if len(places) == 1 and places[0] not in added and not _stands_for_name(text, first, last, wanted):
                 return None
-            if not nested and len(places) == 1 and self._group(label) in DESCRIBING and places[0] not in added and is_adjective(text, first, last):
+            describes = self._language in ENGLISH and len(places) == 1 and places[0] not in added and self._group(label) in DESCRIBING
+            if describes and not nested and is_adjective(text, first, last):
                 return None
             if is_title(text[first:last]) or (self._group(label) == LISTED and means_something_else(text, first, last, LISTED)):
                 return None

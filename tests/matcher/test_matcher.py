@@ -719,6 +719,7 @@ def test_a_finding_before_a_test_or_a_specialty_is_no_mention(text: str, expecte
 def test_adjectives_of_parts_of_the_body_are_no_mentions_before_another_word(text: str, expected: List[str]):
     component = written(("facial", "T023", ""), ("vascular", "T023", ""), ("canal", "T023", ""), ("septic", "T047", ""))
     assert found(component, text) == expected
+    assert found(matcher("facial", nlp=spacy.blank("es"), tui="T023"), "zona facial derecha") == ["facial"]  # there, it follows its noun
 
 
 @pytest.mark.parametrize(
