@@ -275,7 +275,8 @@ def ask_umls(folder: str, name: str) -> dict[str, Any]:
     from spacy_sapbert.settings import Settings
 
     lap()
-    search: Any = SimpleNamespace(settings=Settings(), bundle=SimpleNamespace(kb=kb), _masks={})  # a real linker would need an index
+    part = SimpleNamespace(kb=kb)  # a real linker would need an index
+    search: Any = SimpleNamespace(settings=Settings(), bundle=part, _masks={}, _not_removed=lambda: None)
     mask = CandidateSearch._mask(search, expand(["DISO"]))
     laps["mask_s"] = lap()
     assert mask.names is not None
