@@ -137,6 +137,17 @@ class ReviewStore:
             raise fail("E084", what="note")
         return Note(*found[0])
 
+    def note_of(self, mention: int) -> str:
+        """Return the id of the note of a mention.
+
+        Raises:
+            SapbertError: E084, there is no such mention.
+        """
+        found = self._database.rows("SELECT id FROM note JOIN mention ON mention.note = note.note WHERE mention = ?", mention)
+        if not found:
+            raise fail("E084", what="mention")
+        return str(found[0][0])
+
     def count(self) -> tuple[int, int]:
         """Return the numbers of notes and of mentions."""
         ((notes, mentions),) = self._database.rows("SELECT (SELECT COUNT(*) FROM note), (SELECT COUNT(*) FROM mention)")

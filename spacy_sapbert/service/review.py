@@ -20,7 +20,7 @@ from ..kb.concept import MAX_NAME_CHARS
 from ..render.html import review_page
 from ..render.records import NIL, name_of
 from ..review import gold, tables
-from ..review.events import MAX_NUMBER, AddMention, AddName, Choose, StopName, read_event
+from ..review.events import MAX_NUMBER, AddMention, AddName, Choose, StopName, Undo, read_event
 from ..review.linker import AppliedNames, state_of
 from ..review.report import report
 from ..review.store import MAX_PAGE, ReviewStore
@@ -78,7 +78,7 @@ class Review:
             given: the event, as a dictionary.
 
         Returns:
-            Number of the event, number of its mention, and time.
+            Number of the event, number of its mention, and time; for an undo, the mention of the event that was undone, and the id of its note.
 
         Raises:
             SapbertError: E024, the name cannot be added or removed; E082, the event is not valid; E084, the concept, note, mention or event does not exist.
@@ -92,7 +92,28 @@ class Review:
             check_names([said.name], "en", MAX_NAME_CHARS)
         event = self.store.record(reviewer, given)
         _ = self.linker
-        return {"event": event.number, "mention": event.mention, "at": event.at}
+        answer: dict[str, Any] = {"event": event.number, "mention": event.mention, "at": event.at}
+        if isinstance(said, Undo):
+            mention = self.store.log().events[said.event].mention
+            answer |= {"mention": mention, "note": None if mention is None else self.store.note_of(mention)}
+        return answer
+
+    def events(self, after: int) -> list[dict[str, Any]]:
+        """Return the events with a number above `after`, in their order, without text of notes.
+
+        Returns:
+            event, at, reviewer, kind and mention of each; for an undo also `undoes`, the number of the undone event; for a name also name, cui and
+            concept, which is the concept's canonical name, "" if the linker does not have it.
+        """
+        found = []
+        for each in self.store.events(after=after):
+            one: dict[str, Any] = {"event": each.number, "at": each.at, "reviewer": each.reviewer, "kind": each.said.kind, "mention": each.mention}
+            if isinstance(each.said, Undo):
+                one["undoes"] = each.said.event
+            elif isinstance(each.said, (AddName, StopName)):
+                one |= {"name": each.said.name, "cui": each.said.cui, "concept": name_of(self.linker.kb, each.said.cui) if each.said.cui else ""}
+            found.append(one)
+        return found
 
     def export(self, kind: str) -> bytes:
         """Return the export of the review in a format of `FORMATS`, as bytes."""
@@ -178,13 +199,7 @@ def add_review(app: FastAPI, service: Any, path: Path) -> None:
 
     @app.get("/review/events", tags=["review"], summary="Events after a given one, to follow other reviewers")
     async def later(after: Annotated[int, Query(ge=0, le=MAX_NUMBER)] = 0) -> Response:
-        def answer() -> Any:
-            return [
-                {"event": each.number, "at": each.at, "reviewer": each.reviewer, "kind": each.said.kind, "mention": each.mention}
-                for each in store.events(after=after)
-            ]
-
-        return _json(await run_in_threadpool(answer))
+        return _json(await run_in_threadpool(review.events, after))
 
     @app.get("/review/report", tags=["review"], summary="Precision with intervals, agreement, number of links left to review")
     async def figures(wished: Annotated[float, Query(gt=0, lt=1)] = 0.95) -> Response:

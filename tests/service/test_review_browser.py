@@ -176,6 +176,55 @@ def test_a_name_is_rejected_for_good_and_comes_back_with_undo(browser: Any, serv
     page.close()
 
 
+def test_undo_works_after_a_reload_and_opens_the_note_of_the_decision(browser: Any, served: Any) -> None:
+    store, running = served(["Fever and asthma.", "Asthma, then fever."])
+    page = open_page(browser, running.url)
+    page.select_option("#order", "note")
+    open_note(page, "note_1")
+    decide(page, "fever", "a")
+    store.record("Bo", {"kind": "stop", "name": "asthma"})
+    page.reload()
+    page.wait_for_selector("#note h2:text-is('note_0')")
+    assert page.input_value("#reviewer") == "Ann"
+    page.wait_for_selector("#name-list li", state="attached")
+    page.evaluate("document.activeElement.blur()")
+    page.keyboard.press("u")
+    page.wait_for_selector("#note h2:text-is('note_1')")
+    page.wait_for_selector("#message:text-is('Undone: accept.')")
+    assert page.inner_text("#note mark.chosen") == "fever"
+    assert page.locator("#note mark.decided").count() == 0
+    page.keyboard.press("u")  # Bo's name is not Ann's to undo
+    page.wait_for_selector("#message.error:has-text('Ann has done nothing yet')")
+    assert [event.said.kind for event in store.events()] == ["accept", "stop", "undo"]
+    page.close()
+
+
+def test_a_stopped_name_is_taken_back_from_the_list_of_names_after_a_reload(browser: Any, served: Any) -> None:
+    store, running = served(["Fever and asthma.", "Still asthma."])
+    page = open_page(browser, running.url)
+    page.select_option("#order", "note")
+    page.locator("#note mark", has_text="asthma").click()
+    page.click("text=Never this concept")
+    page.wait_for_selector("#name-list li", state="attached")
+    page.wait_for_selector("#summary:has-text('0 of 1 right')")
+    decide(page, "Fever", "a")
+    store.record("Bo", {"kind": "stop", "name": "blobby"})
+    page.reload()
+    page.click("#names summary")
+    page.wait_for_selector("#name-list li:nth-child(2)")
+    assert page.locator("#name-list li span").all_inner_texts() == ["“blobby” is never linked (Bo)", "“asthma” is never asthma (Ann)"]
+    assert page.locator("#name-list button").count() == 1  # only Ann's own
+    page.click("#name-list button")
+    page.wait_for_selector("#message:text-is('Undone: “asthma” is never asthma.')")
+    assert page.locator("#name-list li").count() == 1
+    assert [change.name for change in store.log().names()] == ["blobby"]
+    assert [event.said.kind for event in store.events()] == ["reject", "stop", "accept", "stop", "undo"]
+    page.select_option("#order", "note")
+    open_note(page, "note_1")
+    page.wait_for_selector("#note mark:not(.nil):has-text('asthma')")
+    page.close()
+
+
 def test_a_mention_is_rejected_only_if_the_rejected_name_is_its_text(browser: Any, served: Any) -> None:
     store, running = served(["Fever and heart\nattack."])
     page = open_page(browser, running.url)

@@ -94,6 +94,26 @@ def test_a_name_links_the_next_note_and_an_undone_one_does_not(start: Start) -> 
     assert client.get("/review/note", params={"id": "ward/2"}).json()["mentions"] == []
 
 
+def test_events_say_which_names_they_are_about_and_what_was_undone(start: Start) -> None:
+    client = start()
+    fever = mention_of(client, "ward/1", "Fever")["number"]
+    accepted = say(client, kind="accept", mention=fever, cui="C9100027").json()["event"]
+    named = say(client, kind="name", cui="C9100027", name="the heat").json()["event"]
+    stopped = say(client, kind="stop", name="cold").json()["event"]
+    answer = say(client, kind="undo", event=accepted).json()
+    assert (answer["mention"], answer["note"]) == (fever, "ward/1")
+    answer = say(client, kind="undo", event=stopped).json()
+    assert (answer["mention"], answer["note"]) == (None, None)
+    found = client.get("/review/events", params={"after": accepted}).json()
+    assert [{key: each[key] for key in each.keys() - {"at", "event", "mention"}} for each in found] == [
+        {"reviewer": "Ann Ä", "kind": "name", "name": "the heat", "cui": "C9100027", "concept": "fever"},
+        {"reviewer": "Ann Ä", "kind": "stop", "name": "cold", "cui": None, "concept": ""},
+        {"reviewer": "Ann Ä", "kind": "undo", "undoes": accepted},
+        {"reviewer": "Ann Ä", "kind": "undo", "undoes": stopped},
+    ]
+    assert found[0]["event"] == named
+
+
 def test_a_removed_name_has_an_effect_at_once_and_none_when_undone(start: Start) -> None:
     client = start()
 

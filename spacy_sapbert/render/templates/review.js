@@ -1,9 +1,11 @@
 // The review page. shared.js comes before it. The text of a note comes from the server as escaped HTML; everything else is set as text.
 const PAGE = 50, POLL = 5000, STATUSES = Object.fromEntries([...$("status").options].slice(2).map((each) => [each.value, each.text]));
-const state = { notes: [], total: 0, cui: "", note: null, wanted: null, chosen: 0, mine: [], last: 0, lists: 0, opened: 0 };
+const state = { notes: [], total: 0, cui: "", note: null, wanted: null, chosen: 0, last: 0, lists: 0, opened: 0 };
+const log = { events: new Map(), undone: new Set(), seen: new Set() }; // events by number, without undo; numbers of undone events; numbers of all events
+const reviewer = () => $("reviewer").value.trim();
 
 async function ask(path, said) {
-  const headers = { "X-API-Key": $("key").value, "X-Reviewer": encodeURIComponent($("reviewer").value.trim()) };
+  const headers = { "X-API-Key": $("key").value, "X-Reviewer": encodeURIComponent(reviewer()) };
   const options = said ? { method: "POST", headers: { ...headers, "Content-Type": "application/json" }, body: JSON.stringify(said) } : { headers };
   const answer = await fetch(path, options);
   if (answer.status === 401) { $("key-label").hidden = false; $("key").focus(); }
@@ -16,8 +18,8 @@ async function ask(path, said) {
 const get = async (path, query = {}) => (await ask(`${path}?${new URLSearchParams(query)}`)).json();
 
 function tell(text, wrong = false) {
-  $("summary").textContent = text;
-  $("summary").classList.toggle("error", wrong);
+  $("message").textContent = text;
+  $("message").classList.toggle("error", wrong);
 }
 const guarded = (work) => async (...given) => { try { return await work(...given); } catch (error) { tell(error.message, true); } };
 
@@ -44,8 +46,9 @@ function showNotes() {
 }
 
 const openNote = guarded(async (id, chosen = 0) => {
-  const asked = ++state.opened;
+  const asked = ++state.opened, before = state.chosen;
   state.wanted = id;
+  tell("");
   if (id === null) { state.note = null; $("note").replaceChildren(make("p", "No notes.", { className: "none" })); showPanel(); return; }
   const note = await get("/review/note", { id });
   if (asked !== state.opened) return; // another note has been opened meanwhile
@@ -71,6 +74,7 @@ const openNote = guarded(async (id, chosen = 0) => {
   filter();
   showNotes();
   const first = shown().find((mention) => mention.decided === null) || shown()[0];
+  if (state.chosen !== before && current()) chosen = state.chosen; // the reviewer has chosen another mention meanwhile
   choose(chosen || (first ? first.number : 0), Boolean(chosen));
 });
 
@@ -203,11 +207,12 @@ function adding() {
 // -- events of a reviewer ---------------------------------------------------------------------------------------------
 
 const say = guarded(async (said, next = false) => {
-  if (!$("reviewer").value.trim()) { $("reviewer").focus(); throw new Error("Type your name into the field Reviewer first."); }
+  if (!reviewer()) { $("reviewer").focus(); throw new Error("Type your name into the field Reviewer first."); }
   const here = state.note.id;
-  const { event, mention } = await (await ask("/review/events", said)).json();
-  if (said.kind !== "undo") state.mine.push(event);
-  if (state.wanted === here) { // the reviewer has not gone to another note meanwhile
+  const answer = await (await ask("/review/events", said)).json(), { mention } = answer;
+  learn([{ ...said, ...answer, reviewer: reviewer(), undoes: said.kind === "undo" ? said.event : null }]);
+  if (answer.note && answer.note !== here) await openNote(answer.note, mention); // an event of another note was undone
+  else if (state.wanted === here) { // the reviewer has not gone to another note meanwhile
     let chosen = mention || state.chosen;
     if (next) {
       const all = shown(), at = all.findIndex((each) => each.number === state.chosen);
@@ -227,9 +232,43 @@ function decide(kind, more = {}) {
   say(said, true);
 }
 
-function undo() {
-  const event = state.mine.pop();
-  if (event) say({ kind: "undo", event });
+async function undo() {
+  const own = [...log.events.values()].filter((each) => each.reviewer === reviewer() && !log.undone.has(each.event)), last = own[own.length - 1];
+  if (!last) return tell(reviewer() ? `${reviewer()} has done nothing yet that can be undone.` : "Type your name into the field Reviewer first.", true);
+  await takeBack(last);
+}
+
+async function takeBack(said) {
+  log.undone.add(said.event); // at once, so that a second press of the key undoes the event before
+  if (await say({ kind: "undo", event: said.event })) tell(`Undone: ${said.name ? wordsOf(said) : said.kind}.`);
+  else { log.undone.delete(said.event); showNames(); }
+}
+
+// Take notice of events. Return whether there is one that this page did not write.
+function learn(events) {
+  const unknown = events.some((each) => !log.seen.has(each.event));
+  for (const each of events) {
+    log.seen.add(each.event);
+    if (each.kind === "undo") log.undone.add(each.undoes);
+    else log.events.set(each.event, { ...log.events.get(each.event), ...each });
+  }
+  showNames();
+  return unknown;
+}
+
+function wordsOf({ kind, name, cui, concept }) {
+  if (kind === "name") return `“${name}” is a name of ${concept || cui}`;
+  return cui ? `“${name}” is never ${concept || cui}` : `“${name}” is never linked`;
+}
+
+// The names that were added, or rejected for good, the last one first. Reviewers can take back their own.
+function showNames() {
+  const names = [...log.events.values()].filter((each) => each.name && !log.undone.has(each.event)).reverse();
+  $("name-list").replaceChildren(...names.map((each) => {
+    const own = each.reviewer === reviewer();
+    return make("li", null, {}, make("span", `${wordsOf(each)} (${each.reviewer})`, { title: each.cui || "" }), own ? action("Take back", () => takeBack(each)) : "");
+  }));
+  $("no-names").hidden = names.length > 0;
 }
 
 function textOf(range) {
@@ -270,7 +309,7 @@ const figures = guarded(async () => {
   if (all.reviewed) parts.push(`${all.right} of ${all.reviewed} right: ${percent(all.precision)} (${percent(all.low)} to ${percent(all.high)}${$("order").value === "random" ? "" : "; for a fair figure, review in random order"})`);
   if (found.left !== null) parts.push(`${found.left.toLocaleString("en")} ${found.left === 1 ? "link" : "links"} left to review for ${percent(found.wished)}`);
   if (found.disputed) parts.push(`${found.disputed} disputed`);
-  tell(parts.join(" · "));
+  $("summary").textContent = parts.join(" · ");
 });
 
 const listConcepts = guarded(async () => {
@@ -288,7 +327,7 @@ async function follow() {
   if (document.hidden) return;
   const events = await get("/review/events", { after: state.last }).catch(() => []);
   if (!events.length) return;
-  const others = events.some((each) => !state.mine.includes(each.event) && each.reviewer !== $("reviewer").value.trim());
+  const others = learn(events);
   state.last = events[events.length - 1].event;
   if (others && state.note && state.wanted === state.note.id && !$("panel").contains(document.activeElement)) { await openNote(state.note.id, state.chosen); await figures(); }
 }
@@ -316,16 +355,24 @@ onFilters(filter);
 for (const id of ["order", "find"]) $(id).addEventListener("change", () => { listNotes(); figures(); });
 $("wished").addEventListener("change", () => figures());
 $("key").addEventListener("change", () => start());
+$("reviewer").addEventListener("change", () => { keepReviewer(reviewer()); showNames(); });
 $("more").addEventListener("click", () => listNotes(true));
 $("concepts").addEventListener("toggle", () => { if ($("concepts").open) listConcepts(); });
 $("find-concept").addEventListener("input", listConcepts);
 for (const [format, name] of [["gold", "gold, DocBin"], ["jsonl", "gold, JSON Lines"], ["usagi", "table for Usagi"], ["sssom", "SSSOM"], ["names", "added names"]]) $("formats").append(action(name, () => download(format)), " ");
 
+// The reviewer's name stays over reloads. A browser may refuse to store it.
+const STORED = "spacy-sapbert reviewer";
+function keepReviewer(name) { try { localStorage.setItem(STORED, name); } catch { /* the name is typed again after a reload */ } }
+function keptReviewer() { try { return localStorage.getItem(STORED) || ""; } catch { return ""; } }
+
 async function start() {
   await listNotes();
   await figures();
   const events = await get("/review/events").catch(() => []);
+  learn(events);
   state.last = events.length ? events[events.length - 1].event : 0;
 }
+$("reviewer").value = $("reviewer").value || keptReviewer();
 start();
 setInterval(follow, POLL);
