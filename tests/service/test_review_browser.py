@@ -61,12 +61,12 @@ def served(linker_folder: Path, tmp_path: Path) -> Iterator[Callable[..., tuple[
     """Serve a review of some notes."""
     running = []
 
-    def serve(notes: list[str], probability: float | None = None, **settings: Any) -> tuple[ReviewStore, Served]:
+    def serve(notes: list[str], probability: float | dict[str, float] | None = None, **settings: Any) -> tuple[ReviewStore, Served]:
         nlp = load(str(linker_folder))
         store = ReviewStore(tmp_path / "review.sqlite")
         docs = [(nlp(text), f"note_{i}") for i, text in enumerate(notes)]
         for ent in (ent for doc, _ in docs for ent in doc.ents if probability is not None):
-            ent._.kb_prob = probability
+            ent._.kb_prob = probability.get(ent.text) if isinstance(probability, dict) else probability
         add_docs(store, nlp.get_pipe("sapbert_linker"), docs)
         running.append(Served(nlp, store.path, **settings))
         return store, running[-1]
@@ -302,6 +302,56 @@ def test_links_left_for_a_wished_precision(browser: Any, served: Any) -> None:
     page.fill("#wished", "0.5")
     page.keyboard.press("Tab")
     page.wait_for_selector("#summary:has-text('1 link left to review for 50.0%')")
+    page.close()
+
+
+def test_doubtful_first_goes_through_the_mentions_of_a_note_by_doubt(browser: Any, served: Any) -> None:
+    store, running = served(["Fever, asthma, hypertension, cold."], probability={"Fever": 0.9, "asthma": 0.4, "hypertension": 0.7})
+    page = open_page(browser, running.url)
+    page.wait_for_selector("#note mark.chosen:has-text('asthma')")  # the most doubtful one; "cold" has no probability
+    page.evaluate("document.activeElement.blur()")
+    for key, chosen in (("j", "hypertension"), ("j", "Fever"), ("j", "cold"), ("k", "Fever"), ("k", "hypertension"), ("k", "asthma")):
+        page.keyboard.press(key)
+        assert page.inner_text("#note mark.chosen") == chosen
+    for chosen in ("hypertension", "Fever", "cold"):
+        page.keyboard.press("a")
+        page.wait_for_selector(f"#note mark.chosen:has-text('{chosen}')")
+    page.select_option("#order", "note")
+    page.wait_for_selector("#note mark.chosen:has-text('cold')")  # the only open one
+    page.evaluate("document.activeElement.blur()")
+    for chosen in ("hypertension", "asthma", "Fever"):
+        page.keyboard.press("k")
+        assert page.inner_text("#note mark.chosen") == chosen
+    assert [event.said.kind for event in store.events()] == ["accept"] * 3
+    page.close()
+
+
+def test_accepting_nil_says_that_no_concept_is_right(browser: Any, served: Any) -> None:
+    store, running = served(["Fever."])
+    note = store.note("note_0")
+    (fever,) = store.mentions(note)
+    store.propose(note, [{**fever.record, "cui": "NIL", "candidates": [], "codes": {}, "types": [], "type_names": []}], note.linked_with)
+    page = open_page(browser, running.url)
+    page.wait_for_selector("#note mark.nil.chosen:has-text('Fever')")
+    page.evaluate("document.activeElement.blur()")
+    page.keyboard.press("r")
+    page.wait_for_selector("#message.error:has-text('There is no link to reject.')")
+    assert store.events() == []
+    page.keyboard.press("a")
+    page.wait_for_selector("#note mark.decided:not(.wrong):has-text('Fever')")
+    assert page.locator("#message:empty").count() == 1
+    (event,) = store.events()
+    assert (event.said.kind, event.mention) == ("nil", fever.number + 1)
+    page.close()
+
+
+def test_a_key_without_a_chosen_mention_says_so(browser: Any, served: Any) -> None:
+    _, running = served(["Nothing here."])
+    page = open_page(browser, running.url)
+    page.wait_for_selector("#note h2:text-is('note_0')")
+    page.evaluate("document.activeElement.blur()")
+    page.keyboard.press("a")
+    page.wait_for_selector("#message.error:has-text('Choose a mention first')")
     page.close()
 
 

@@ -68,12 +68,12 @@ const openNote = guarded(async (id, chosen = 0) => {
     mark.addEventListener("click", () => choose(mention.number));
     mark.addEventListener("focus", () => choose(mention.number, false));
     mark.classList.toggle("decided", mention.decided !== null);
-    mark.classList.toggle("wrong", ["reject", "nil", "choose"].includes(mention.decided));
+    mark.classList.toggle("wrong", mention.decided !== null && mention.now !== mention.cui);
     mark.classList.toggle("disputed", mention.disputed);
   }
   filter();
   showNotes();
-  const first = shown().find((mention) => mention.decided === null) || shown()[0];
+  const first = inOrder().find((mention) => mention.decided === null) || inOrder()[0];
   if (state.chosen !== before && current()) chosen = state.chosen; // the reviewer has chosen another mention meanwhile
   choose(chosen || (first ? first.number : 0), Boolean(chosen));
 });
@@ -87,6 +87,9 @@ function neighbour(step) {
 
 const wanted = (mention) => fits(mention) && (!state.cui || mention.now === state.cui || mention.cui === state.cui);
 const shown = () => (state.note ? state.note.mentions.filter(wanted) : []);
+const certainty = (mention) => (mention.cui === "NIL" || mention.probability === null ? 2 : mention.probability); // mentions without a probability come last
+// The shown mentions in the chosen order: the most doubtful link first, or as they are in the text.
+const inOrder = () => ($("order").value === "doubt" ? shown().sort((one, other) => certainty(one) - certainty(other)) : shown());
 
 function filter() {
   for (const mention of state.note ? state.note.mentions : []) $(`m-${mention.number}`).classList.toggle("off", !wanted(mention));
@@ -108,7 +111,7 @@ function choose(number, focus = true) {
 }
 
 function step(by) {
-  const all = shown(), at = all.findIndex((mention) => mention.number === state.chosen);
+  const all = inOrder(), at = all.findIndex((mention) => mention.number === state.chosen);
   if (all.length) choose(all[neighbourOf(at, by, all.length)].number);
 }
 
@@ -139,9 +142,7 @@ function showPanel() {
   for (const each of mention.decisions) parts.push(make("p", `${each.reviewer}: ${each.kind}${each.kind === "choose" ? ` ${each.cui}` : ""}`, { className: "soft" }));
   if (mention.settled) parts.push(make("p", `settled by ${mention.settled.reviewer}: ${mention.settled.kind}`, { className: "soft" }));
   if (mention.disputed) parts.push(make("p", "The reviewers decided differently.", { className: "error" }));
-  const accept = action("Accept", () => decide("accept"), "a");
-  accept.disabled = mention.cui === "NIL";
-  parts.push(make("div", null, { className: "row" }, accept, action("Reject", () => decide("reject"), "r"), action("No concept", () => decide("nil"), "0"), action("Undo", undo, "u")));
+  parts.push(make("div", null, { className: "row" }, action("Accept", () => decide("accept"), "a"), action("Reject", () => decide("reject"), "r"), action("No concept", () => decide("nil"), "0"), action("Undo", undo, "u")));
   parts.push(make("ol", null, { id: "candidates" }, ...mention.candidates.slice(0, 5).map(([id, score], i) => candidate(i + 1, id, state.note.concepts[id], score, mention))));
   if (concept && concept.definition) parts.push(make("p", concept.definition, { className: "soft" }));
   if (concept) parts.push(make("p", Object.entries(concept.codes).map(([vocabulary, codes]) => `${vocabulary} ${codes.join(", ")}`).join("; "), { className: "soft" }));
@@ -215,7 +216,7 @@ const say = guarded(async (said, next = false) => {
   else if (state.wanted === here) { // the reviewer has not gone to another note meanwhile
     let chosen = mention || state.chosen;
     if (next) {
-      const all = shown(), at = all.findIndex((each) => each.number === state.chosen);
+      const all = inOrder(), at = all.findIndex((each) => each.number === state.chosen);
       if (at >= 0 && at + 1 < all.length) chosen = all[at + 1].number;
     }
     await openNote(here, chosen);
@@ -226,7 +227,9 @@ const say = guarded(async (said, next = false) => {
 
 function decide(kind, more = {}) {
   const mention = current();
-  if (!mention || (kind === "accept" && mention.cui === "NIL")) return;
+  if (!mention) return tell("Choose a mention first: press j.", true);
+  if (mention.cui === "NIL" && kind === "reject") return tell("There is no link to reject. Choose a concept, or press a if no concept is right.", true);
+  if (mention.cui === "NIL" && kind === "accept") kind = "nil"; // that there is no concept is right
   const said = { kind, mention: mention.number, settles: $("settles").checked, ...more };
   if (kind === "accept" || kind === "reject") said.cui = mention.cui;
   say(said, true);
