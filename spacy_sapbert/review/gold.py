@@ -13,7 +13,7 @@ from spacy.util import filter_spans
 from ..doc.own import OWN, Place, with_spans
 from ..render.records import NIL
 from .events import UNKNOWN
-from .store import Mention, Note, ReviewStore
+from .store import Note, ReviewStore, place_of
 
 
 class Gold(NamedTuple):
@@ -42,11 +42,6 @@ class Gold(NamedTuple):
     probability: float | None
     reviewer: str
     at: str
-
-
-def place_of(mention: Mention) -> tuple[int, int]:
-    """Return (start, end) of a mention in characters: as the last reviewer set it, or else as it was proposed."""
-    return mention.reviewed.span or (mention.record["start"], mention.record["end"])
 
 
 def gold_of(store: ReviewStore, note: Note) -> tuple[list[Gold], bool]:

@@ -118,7 +118,7 @@ class Log:
                 else:
                     found.decisions.pop(event.reviewer, None)  # so that the newest decision is the last one in the dict
                     found.decisions[event.reviewer] = decision
-            if isinstance(said, MoveSpan):
+            if isinstance(said, (MoveSpan, AddMention)):  # who adds a mention says where it is, also if it was moved before
                 found.span = said.start, said.end
             elif isinstance(said, SetStatus):
                 found.status = list(said.status)

@@ -118,7 +118,9 @@ class ReviewStore:
         with_event = set(self.log().mentions())
         with self._database.writing() as connection:
             old = connection.execute("SELECT mention, start, end FROM mention WHERE note = ? AND added = 0", (note.number,)).fetchall()
+            # a span that a reviewer corrected, moved or added is not proposed again beside the reviewer's mention
             kept = {(start, end) for mention, start, end in old if mention in with_event}
+            kept |= {place_of(mention) for mention in self.mentions(note) if mention.added or mention.number in with_event}
             gone = [(mention,) for mention, _, _ in old if mention not in with_event]
             # a mention that got an event meanwhile, in another process, is kept
             connection.executemany("DELETE FROM mention WHERE mention = ?1 AND NOT EXISTS (SELECT 1 FROM event WHERE event.mention = ?1)", gone)
@@ -241,17 +243,73 @@ class ReviewStore:
             given: an event of one of the kinds in `events`, as a dictionary.
 
         Raises:
-            SapbertError: E082, the event is not valid; E084, its note, mention or event does not exist.
+            SapbertError: E082, the event is not valid, or it moves a mention to the span of another one; E084, its note, mention or event does not
+                exist.
         """
         reviewer, said = reviewer.strip(), read_event(given)
         if not 1 <= len(reviewer) <= MAX_REVIEWER or not reviewer.isprintable():
             raise fail("E082", why=f"the reviewer's name must have 1 to {MAX_REVIEWER} printable characters.")
         now = datetime.now(timezone.utc).isoformat(timespec="milliseconds")
         with self._database.writing() as connection:
-            mention = _mention_of(connection, said, reviewer)
+            mention = self._mention_of(connection, said, reviewer)
             values = (now, reviewer, said.kind, mention, said.model_dump_json())
             number = connection.execute("INSERT INTO event (at, reviewer, kind, mention, data) VALUES (?, ?, ?, ?, ?)", values).lastrowid
         return Event(number or 0, now, reviewer, said, mention)
+
+    def _mention_of(self, connection: Any, said: Said, reviewer: str) -> int | None:
+        """Return the number of the mention that an event is about, None if there is none.
+
+        A mention that a reviewer adds is inserted. If the note has one with this span, the event is a decision about that one.
+
+        Raises:
+            SapbertError: E082, the span is not in the text or is that of another mention, or the event to undo is of another reviewer; E084, the note,
+                mention or event does not exist.
+        """
+        if isinstance(said, (AddName, StopName)):
+            return None
+        if isinstance(said, Undo):
+            found = connection.execute("SELECT reviewer, kind FROM event WHERE event = ?", (said.event,)).fetchone()
+            if found is None:
+                raise fail("E084", what="event")
+            if found[0] != reviewer or found[1] == "undo":
+                raise fail("E082", why="only an event of the same reviewer can be undone, and an undo can't be undone.")
+            return None
+        if isinstance(said, AddMention):
+            note = connection.execute("SELECT note, text FROM note WHERE id = ?", (said.note,)).fetchone()
+            if note is None:
+                raise fail("E084", what="note")
+            start, end = _place(said.start, said.end, note[1])
+            if (there := self._mention_at(said.note, start, end)) is not None:
+                return there
+            row = {
+                "start": start,
+                "end": end,
+                "mention": note[1][start:end],
+                "label": said.label,
+                "status": None,
+                "nested": False,
+                "cui": said.cui,
+                "score": None,
+                "probability": None,
+                "candidates": [],
+                "explain": {},
+            }
+            sql = "INSERT OR IGNORE INTO mention (note, start, end, cui, doubt, added, record) VALUES (?, ?, ?, ?, -1, 1, ?)"
+            connection.execute(sql, (note[0], start, end, said.cui, json.dumps(row, ensure_ascii=False)))
+            same = "SELECT mention FROM mention WHERE note = ? AND start = ? AND end = ? AND added = 1"
+            return int(connection.execute(same, (note[0], start, end)).fetchone()[0])
+        found = connection.execute("SELECT text, id FROM note JOIN mention ON mention.note = note.note WHERE mention = ?", (said.mention,)).fetchone()
+        if found is None:
+            raise fail("E084", what="mention")
+        if isinstance(said, MoveSpan):
+            start, end = _place(said.start, said.end, found[0])
+            if self._mention_at(found[1], start, end) not in (None, said.mention):
+                raise fail("E082", why=f"another mention has the span {start}-{end}.")
+        return said.mention
+
+    def _mention_at(self, note_id: str, start: int, end: int) -> int | None:
+        """Return the number of the mention of a note that has a span now; None if there is none."""
+        return next((mention.number for mention in self.mentions(self.note(note_id)) if place_of(mention) == (start, end)), None)
 
     def log(self) -> Log:
         """Return the log with all events that are in the file now. The object is shared, so do not change it."""
@@ -263,6 +321,11 @@ class ReviewStore:
         """Return the events with a number above `after`, in their order."""
         found = self._database.rows("SELECT event, at, reviewer, data, mention FROM event WHERE event > ? ORDER BY event", after)
         return [Event(number, at, reviewer, read_event(json.loads(data)), mention) for number, at, reviewer, data, mention in found]
+
+
+def place_of(mention: Mention) -> tuple[int, int]:
+    """Return (start, end) of a mention in characters: as the last reviewer set it, or else as it was proposed."""
+    return mention.reviewed.span or (mention.record["start"], mention.record["end"])
 
 
 _INSERT = "INSERT INTO mention (note, start, end, cui, doubt, added, record) VALUES (?, ?, ?, ?, ?, 0, ?)"
@@ -284,51 +347,6 @@ def _proposals(note: int, rows: Iterable[Row]) -> Iterator[tuple[Any, ...]]:
                 [concept_id, score] for concept_id, *_, score in row["candidates"]
             ]  # names are left out, because they come from the knowledge base
             yield note, row["start"], row["end"], row["cui"], doubt_of(row), json.dumps(stored, ensure_ascii=False)
-
-
-def _mention_of(connection: Any, said: Said, reviewer: str) -> int | None:
-    """Return the number of the mention that an event is about, None if there is none. A mention that a reviewer adds is inserted.
-
-    Raises:
-        SapbertError: E082, the span is not in the text, or the event to undo is of another reviewer; E084, the note, mention or event does not exist.
-    """
-    if isinstance(said, (AddName, StopName)):
-        return None
-    if isinstance(said, Undo):
-        found = connection.execute("SELECT reviewer, kind FROM event WHERE event = ?", (said.event,)).fetchone()
-        if found is None:
-            raise fail("E084", what="event")
-        if found[0] != reviewer or found[1] == "undo":
-            raise fail("E082", why="only an event of the same reviewer can be undone, and an undo can't be undone.")
-        return None
-    if isinstance(said, AddMention):
-        note = connection.execute("SELECT note, text FROM note WHERE id = ?", (said.note,)).fetchone()
-        if note is None:
-            raise fail("E084", what="note")
-        start, end = _place(said.start, said.end, note[1])
-        row = {
-            "start": start,
-            "end": end,
-            "mention": note[1][start:end],
-            "label": said.label,
-            "status": None,
-            "nested": False,
-            "cui": said.cui,
-            "score": None,
-            "probability": None,
-            "candidates": [],
-            "explain": {},
-        }
-        sql = "INSERT OR IGNORE INTO mention (note, start, end, cui, doubt, added, record) VALUES (?, ?, ?, ?, -1, 1, ?)"
-        connection.execute(sql, (note[0], start, end, said.cui, json.dumps(row, ensure_ascii=False)))
-        same = "SELECT mention FROM mention WHERE note = ? AND start = ? AND end = ? AND added = 1"
-        return int(connection.execute(same, (note[0], start, end)).fetchone()[0])
-    found = connection.execute("SELECT text FROM note JOIN mention ON mention.note = note.note WHERE mention = ?", (said.mention,)).fetchone()
-    if found is None:
-        raise fail("E084", what="mention")
-    if isinstance(said, MoveSpan):
-        _place(said.start, said.end, found[0])
-    return said.mention
 
 
 def _place(start: int, end: int, text: str) -> tuple[int, int]:

@@ -11,8 +11,7 @@ from ..kb.knowledge_base import KnowledgeBase
 from ..render.html import MAX_DEFINITION, marked_note
 from ..render.records import NIL, Row, entity_of, group_of, one_line
 from .events import UNKNOWN
-from .gold import place_of
-from .store import Mention, Note, ReviewStore
+from .store import Mention, Note, ReviewStore, place_of
 
 MAX_CODES = 12
 

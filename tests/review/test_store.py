@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from spacy_sapbert.errors import DamagedFile, SapbertError
 from spacy_sapbert.review.events import NIL, UNKNOWN, Event, read_event
 from spacy_sapbert.review.log import Log
-from spacy_sapbert.review.store import MAX_PAGE, ReviewStore, doubt_of
+from spacy_sapbert.review.store import MAX_PAGE, ReviewStore, doubt_of, place_of
 
 TEXT = "Fever and cold. <b>MI</b> in 2001."
 
@@ -134,6 +134,43 @@ def test_a_mention_that_a_reviewer_adds_and_takes_back(store: ReviewStore) -> No
     assert [each for each in store.mentions(store.note("n1")) if each.added] == []
 
 
+def test_adding_a_mention_that_is_there_decides_about_it(store: ReviewStore) -> None:
+    fever, note = numbers(store)["Fever"], store.note("n1")
+    added = store.record("ann", {"kind": "add", "note": "n1", "start": 0, "end": 5, "cui": "C9"})
+    assert added.mention == fever
+    assert store.count() == (1, 3)
+    final = store.log().of(fever).final
+    assert final is not None
+    assert (final.cui, final.kind) == ("C9", "add")
+    store.record("ann", {"kind": "undo", "event": added.number})
+    assert store.log().of(fever).final is None
+    assert store.mentions(note)[0].number == fever  # the proposed mention stays
+
+
+def test_a_span_is_that_of_the_mention_that_has_it_now(store: ReviewStore) -> None:
+    cold, note = numbers(store)["cold"], store.note("n1")
+    wide, narrow = (TEXT.index("and cold"), TEXT.index("cold") + 4), (TEXT.index("cold"), TEXT.index("cold") + 4)
+    store.record("ann", {"kind": "span", "mention": cold, "start": wide[0], "end": wide[1]})
+    assert store.record("bob", {"kind": "add", "note": "n1", "start": wide[0], "end": wide[1], "cui": "C2"}).mention == cold
+    other = store.record("bob", {"kind": "add", "note": "n1", "start": narrow[0], "end": narrow[1], "cui": "C2"}).mention
+    assert other not in (None, cold)  # its place is free since the first one was moved
+    assert sorted(place_of(mention) for mention in store.mentions(note))[1:3] == [wide, narrow]
+    for mention, (start, end) in ((cold, narrow), (other, wide), (numbers(store)["MI"], narrow)):
+        with pytest.raises(SapbertError, match=r"E082.*another mention has the span"):
+            store.record("ann", {"kind": "span", "mention": mention, "start": start, "end": end})
+    store.record("ann", {"kind": "span", "mention": cold, "start": wide[0], "end": wide[1]})  # its own span is allowed
+
+
+def test_a_mention_that_was_added_and_moved_comes_back_when_it_is_added_again(store: ReviewStore) -> None:
+    start = TEXT.index("2001")
+    add = {"kind": "add", "note": "n1", "start": start, "end": start + 4, "cui": "C9"}
+    number = store.record("ann", add).mention
+    store.record("ann", {"kind": "span", "mention": number, "start": start - 3, "end": start + 4})
+    assert store.record("bob", add).mention == number
+    (mention,) = [each for each in store.mentions(store.note("n1")) if each.added]
+    assert place_of(mention) == (start, start + 4)
+
+
 def test_names_the_last_event_counts(store: ReviewStore) -> None:
     store.record("ann", {"kind": "name", "cui": "C1", "name": "the heat"})
     store.record("ann", {"kind": "stop", "name": "cold"})
@@ -220,6 +257,16 @@ def test_new_proposals_replace_what_nobody_spoke_about(store: ReviewStore) -> No
     assert found["Fever"] == ("C1", before["Fever"])  # a reviewed mention stays as the reviewer saw it
     assert {mention: cui for mention, (cui, _) in found.items()} == {"Fever": "C1", "cold": "C6", "2001": "C7"}
     assert store.note("n1").linked_with == "b"
+
+
+def test_new_proposals_leave_out_what_a_reviewer_added_or_moved(store: ReviewStore) -> None:
+    """The linker finds "2001" after a reviewer added it, and "and cold" after a reviewer moved "cold" there."""
+    year, wide = TEXT.index("2001"), TEXT.index("and cold")
+    store.record("ann", {"kind": "add", "note": "n1", "start": year, "end": year + 4, "cui": "C9"})
+    store.record("ann", {"kind": "span", "mention": numbers(store)["cold"], "start": wide, "end": wide + 8})
+    store.propose(store.note("n1"), [row("2001", "C7"), row("and cold", "C8"), row("cold", "C8"), row("Fever", "C1")], "b")
+    found = [(place_of(mention), mention.added) for mention in store.mentions(store.note("n1"))]
+    assert sorted(found) == [((0, 5), False), ((wide, wide + 8), False), ((year, year + 4), True)]
 
 
 # -- order and search ---------------------------------------------------------------------------------------------------

@@ -277,20 +277,47 @@ def test_markup_in_a_note_does_nothing_and_places_are_those_of_the_text(browser:
     page.wait_for_selector("#note mark")
     assert page.evaluate("window.hacked") is None
     assert page.locator("#note img, #note script").count() == 0
-    page.evaluate(
-        """() => {
-            const nodes = document.createTreeWalker(document.querySelector('#note .entities'), NodeFilter.SHOW_TEXT);
-            while (nodes.nextNode()) {
-                const at = nodes.currentNode.data.indexOf('line');
-                if (at >= 0) getSelection().setBaseAndExtent(nodes.currentNode, at, nodes.currentNode, at + 4);
-            }
-        }"""
-    )
-    page.evaluate("document.activeElement.blur()")
+    select(page, "line")
     page.keyboard.press("m")
     page.wait_for_selector("#note mark:has-text('line')")
     (said,) = [event.said for event in store.events()]
     assert HOSTILE[said.start : said.end] == "line"
+    page.close()
+
+
+def select(page: Any, text: str) -> None:
+    """Select the first occurrence of a text that lies in one element of the note, and leave the fields."""
+    page.evaluate(
+        """(text) => {
+            document.activeElement.blur();
+            const nodes = document.createTreeWalker(document.querySelector('#note .entities'), NodeFilter.SHOW_TEXT);
+            while (nodes.nextNode()) {
+                const at = nodes.currentNode.data.indexOf(text);
+                if (at >= 0) return getSelection().setBaseAndExtent(nodes.currentNode, at, nodes.currentNode, at + text.length);
+            }
+        }""",
+        text,
+    )
+
+
+def test_the_text_of_a_mention_is_not_added_twice(browser: Any, served: Any) -> None:
+    store, running = served(["Fever and asthma."])
+    page = open_page(browser, running.url)
+    page.wait_for_selector("#note mark.chosen:has-text('Fever')")
+    select(page, "asthma")
+    page.keyboard.press("m")
+    page.wait_for_selector("#message:has-text('This text is a mention already.')")
+    assert page.inner_text("#note mark.chosen") == "asthma"
+    assert store.events() == []
+    page.fill("#added-concept", "C9100027")  # with a concept, it is a decision about the mention
+    select(page, "asthma")
+    page.keyboard.press("m")
+    page.wait_for_selector("#note mark.decided.wrong:has-text('asthma')")
+    assert page.locator("#note mark").count() == 2
+    assert [(m.record["mention"], m.reviewed.final and m.reviewed.final.cui) for m in store.mentions(store.note("note_0"))] == [
+        ("Fever", None),
+        ("asthma", "C9100027"),
+    ]
     page.close()
 
 

@@ -294,6 +294,8 @@ function selected() {
 function addMention(cui) {
   const place = selected();
   if (!place) return tell("Select a part of the note first.", true);
+  const there = state.note.mentions.find((mention) => mention.start === place.start && mention.end === place.end);
+  if (there && cui === "NIL") { choose(there.number); return tell("This text is a mention already. It is chosen now: decide about it with the keys, or with its candidates."); }
   say({ kind: "add", note: state.note.id, cui, ...place });
 }
 
