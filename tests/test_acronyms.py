@@ -144,6 +144,26 @@ def test_a_word_that_a_concept_is_named_is_no_abbreviation(nlp: Language):
     assert {"C9300006", "C9300007"} <= options("COLD", "C9300006", "C9300007")
 
 
+@pytest.mark.parametrize("disambiguator", [None, Senses("clinical")], ids=["no senses", "senses"])
+@pytest.mark.parametrize("removed", ["cold", "Cold", "COLD"])
+def test_a_word_whose_name_was_removed_does_not_mean_an_acronym(nlp: Language, removed: str, disambiguator: Senses | None):
+    """Without the name "cold" of an infection, only COLD is left. It is found in capitals, and not by the word."""
+    linker = nlp.get_pipe("sapbert_linker")
+    before = linker.disambiguator, linker.bundle  # type: ignore[attr-defined]
+    linker.disambiguator = disambiguator  # type: ignore[attr-defined]
+    try:
+        linker.remove_alias("C9300007", removed)  # type: ignore[attr-defined]
+        assert linker.kb.removed_names(["cold"]) == ["cold"]  # type: ignore[attr-defined]
+        found = {}
+        for word in ("cold", "Cold", "colds", "COLD"):
+            doc = nlp.make_doc(f"It was {word} there")
+            doc.set_ents([doc.char_span(7, 7 + len(word), label="DISO")])
+            found[word] = linker(doc).ents[0].kb_id_  # type: ignore[operator]
+    finally:
+        linker.disambiguator, linker.bundle = before  # type: ignore[attr-defined]
+    assert found == {"cold": "", "Cold": "", "colds": "", "COLD": "C9300006"}
+
+
 @pytest.mark.parametrize(
     ("text", "word", "concept"),
     [

@@ -170,11 +170,15 @@ class Senses:
 
 
 def _is_word(mention: str, concepts: Sequence[str], kb: KnowledgeBase) -> bool:
-    """Return whether a mention is an ordinary word that one of the concepts has as a name, and not an abbreviation: "cold" is not COLD."""
+    """Return whether a mention is an ordinary word that one of the concepts has as a name, and not an abbreviation: "cold" is not COLD.
+
+    A name that a user removed from a concept counts, too: "cold" stays a word if it may not mean a common cold any more.
+    """
     if (len(mention) < WORD_LETTERS and mention.lower() not in SHORT_WORDS) or not mention.isalpha() or fits(mention, CAPITALS):
         return False
     forms = {normalise(mention), *other_numbers(normalise(mention))}
-    return any(not is_acronym(text) for concept in concepts for text in texts_of(kb, concept, forms))
+    texts = [text for concept in concepts for text in texts_of(kb, concept, forms)]
+    return not all(map(is_acronym, [*texts, *kb.removed_names(forms)]))
 
 
 def _in_their_case(known: Sequence[Option], probabilities: Any) -> Any:

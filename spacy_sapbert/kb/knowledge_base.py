@@ -316,6 +316,13 @@ class KnowledgeBase:
         rows = ((found[0], Name(*found[1:])) for found in self._sql(sql, row))
         return [*added, *((concept, name) for concept, name in rows if not self._is_removed(row, concept))]
 
+    def removed_names(self, forms: Iterable[str]) -> list[str]:
+        """Return the names of the files that a user removed and that equal one of some normalised forms, as their sources write them."""
+        if self.removed is None:
+            return []
+        rows = set(self._rows_of_forms(forms).values())
+        return [self.matched_name(form, concept).text for form, concept in sorted(self.removed.pairs) if form in rows]
+
     def _is_removed(self, surface_form: int, concept: int) -> bool:
         return self.removed is not None and self.removed.is_removed(surface_form, concept)
 
