@@ -23,6 +23,7 @@ from spacy.tokens import Doc, Span
 from spacy_sapbert import render
 from spacy_sapbert.kb.knowledge_base import Entity
 from spacy_sapbert.render.html import marked_note, page_script
+from spacy_sapbert.render.records import reasons
 
 VOID = {"meta", "br", "wbr", "hr", "img", "link", "input"}
 TEXT = 'Mother had fits.\n\n  - floppy baby, <b>fits</b> & "zorbing"\n'
@@ -500,3 +501,35 @@ def test_what_is_denied_does_not_look_like_what_is_there(judged: Doc, kb: Simple
     style = html.partition("</style>")[0]
     assert ".m.s-negated{text-decoration:line-through" in style
     assert '.m[class*=" s-"],.dot[class*=" s-"]{background:none' in style
+
+
+@pytest.mark.parametrize(
+    ("explain", "cui", "probability", "expected"),
+    [
+        (
+            {"name": "cold", "source": "MONDO", "exact": True},
+            "C1",
+            0.814,
+            ["exact match with the concept's name “cold” (MONDO)", "right with a probability of 81%"],
+        ),
+        ({"name": "coryza", "source": "MONDO", "exact": False}, "C1", None, ["no exact match; the concept's most similar name is “coryza” (MONDO)"]),
+        ({"name": "coryza", "source": ""}, "C1", None, ["no exact match; the concept's most similar name is “coryza”"]),
+        (
+            {"name": "myocardial infarction", "source": "MONDO", "exact": True, "meaning": "heart attack"},  # the mention is "MI"
+            "C1",
+            None,
+            ["taken to mean “myocardial infarction”, by its spelling and the text around it"],
+        ),
+        ({"name": "PALE", "source": "MINE", "exact": True}, "NIL", None, ["not linked; the best candidate is “PALE” (MINE)"]),
+        (
+            {"name": "asthma", "exact": True, "long_form": "bronchial asthma"},
+            "C1",
+            None,
+            ["short for “bronchial asthma”", "exact match with the concept's name “asthma”"],
+        ),
+        ({}, "C1", None, []),
+    ],
+    ids=["exact", "similar", "no source", "meaning", "not linked", "long form", "nothing"],
+)
+def test_why_a_mention_is_linked_in_words(explain: dict[str, Any], cui: str, probability: float | None, expected: list[str]) -> None:
+    assert reasons({"explain": explain, "cui": cui, "probability": probability}) == expected

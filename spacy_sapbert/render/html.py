@@ -30,6 +30,7 @@ from .records import (
     linked_spans,
     nested_places,
     one_line,
+    reasons,
     row_of,
     same,
     status_names,
@@ -299,15 +300,7 @@ def _classes(row: Row) -> str:
 
 def _card(row: Row, kb: KnowledgeBase) -> dict[str, Any]:
     """Return the values that the template needs for the card of one mention."""
-    explain = row["explain"]
-    why = [f"{name}: {value}" for name, value in row.get("extensions", {}).items()]
-    if explain.get("long_form"):
-        why.append(f"short for “{explain['long_form']}”")
-    if explain.get("name"):
-        how = "same name as" if explain.get("exact") else "nearest name"
-        why.append(f"{how} “{explain['name']}”" + (f" ({explain['source']})" if explain.get("source") else ""))
-    if row["probability"] is not None:
-        why.append(f"right with a probability of {row['probability']:.0%}")
+    why = [*(f"{name}: {value}" for name, value in row.get("extensions", {}).items()), *reasons(row)]
     entity = entity_of(kb, row["cui"])
     definition = one_line(entity.definition or "") if entity is not None else ""
     if len(definition) > MAX_DEFINITION:

@@ -211,6 +211,26 @@ def name_of(kb: KnowledgeBase, concept_id: str) -> str:
     return str(entity.canonical_name) if entity is not None else ""
 
 
+def reasons(row: Row) -> list[str]:
+    """Return why a mention is linked as it is, in words: the long form of an abbreviation, the name or meaning that decided, and the probability."""
+    explain, found = row["explain"], []
+    if explain.get("long_form"):
+        found.append(f"short for “{explain['long_form']}”")
+    if explain.get("name"):
+        name = f"“{explain['name']}”" + (f" ({explain['source']})" if explain.get("source") and not explain.get("meaning") else "")
+        if row["cui"] == NIL:
+            found.append(f"not linked; the best candidate is {name}")
+        elif explain.get("meaning"):  # the name is then the canonical one, whatever the text has
+            found.append(f"taken to mean {name}, by its spelling and the text around it")
+        elif explain.get("exact"):
+            found.append(f"exact match with the concept's name {name}")
+        else:
+            found.append(f"no exact match; the concept's most similar name is {name}")
+    if row["probability"] is not None:
+        found.append(f"right with a probability of {row['probability']:.0%}")
+    return found
+
+
 def group_of(row: Row) -> str:
     """Return the semantic group for a record's colour: its label, if that is a group; else the group of the linked concept; else "other"."""
     if row["label"] in GROUPS:

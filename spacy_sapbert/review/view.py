@@ -9,7 +9,7 @@ from ..kb import semantic_types
 from ..kb.concept import concept_url
 from ..kb.knowledge_base import KnowledgeBase
 from ..render.html import MAX_DEFINITION, marked_note
-from ..render.records import NIL, Row, entity_of, group_of, one_line
+from ..render.records import NIL, Row, entity_of, group_of, one_line, reasons
 from .events import UNKNOWN
 from .store import Mention, Note, ReviewStore, place_of
 
@@ -89,7 +89,6 @@ def _now(mention: Mention) -> str:
 
 def _record(mention: Mention, row: Row) -> dict[str, Any]:
     record, reviewed = mention.record, mention.reviewed
-    explain = record["explain"]
     return {
         "number": mention.number,
         "start": row["start"],
@@ -102,7 +101,7 @@ def _record(mention: Mention, row: Row) -> dict[str, Any]:
         "probability": record["probability"],
         "score": record["score"],
         "candidates": record["candidates"],
-        "why": {key: explain[key] for key in ("name", "source", "exact", "long_form") if explain.get(key)},
+        "why": reasons(record),
         "added": mention.added,
         "decisions": [decision._asdict() for decision in reviewed.decisions.values()],
         "settled": None if reviewed.settled is None else reviewed.settled._asdict(),

@@ -314,6 +314,7 @@ def test_the_text_of_a_mention_is_not_added_twice(browser: Any, served: Any) -> 
     page.keyboard.press("m")
     page.wait_for_selector("#note mark.decided.wrong:has-text('asthma')")
     assert page.locator("#note mark").count() == 2
+    assert page.inner_text("#why").startswith("The linker proposed asthma: exact match with the concept's name “asthma” (")
     assert [(m.record["mention"], m.reviewed.final and m.reviewed.final.cui) for m in store.mentions(store.note("note_0"))] == [
         ("Fever", None),
         ("asthma", "C9100027"),

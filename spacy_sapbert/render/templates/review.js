@@ -134,11 +134,8 @@ function showPanel() {
   const meta = make("p", `“${mention.mention}” · `, { className: "soft" });
   meta.append(mention.now === "NIL" ? "NIL" : conceptLine(mention.now, concept), concept ? ` · ${concept.types.join(" · ")}` : "");
   parts.push(meta);
-  const why = [];
-  if (mention.why.long_form) why.push(`short for “${mention.why.long_form}”`);
-  if (mention.why.name) why.push(`${mention.why.exact ? "same name as" : "nearest name"} “${mention.why.name}”`);
-  if (mention.probability !== null) why.push(`right with a probability of ${Math.round(100 * mention.probability)}%`);
-  if (why.length) parts.push(make("p", why.join("; ")));
+  const proposed = state.note.concepts[mention.cui], other = mention.now === mention.cui ? "" : `The linker proposed ${mention.cui === "NIL" ? "no concept" : proposed ? proposed.name : mention.cui}: `;
+  if (mention.why.length) parts.push(make("p", other + mention.why.join("; "), { id: "why" }));
   for (const each of mention.decisions) parts.push(make("p", `${each.reviewer}: ${each.kind}${each.kind === "choose" ? ` ${each.cui}` : ""}`, { className: "soft" }));
   if (mention.settled) parts.push(make("p", `settled by ${mention.settled.reviewer}: ${mention.settled.kind}`, { className: "soft" }));
   if (mention.disputed) parts.push(make("p", "The reviewers decided differently.", { className: "error" }));
