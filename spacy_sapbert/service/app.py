@@ -33,6 +33,7 @@ from .concepts import concept_of, search_concepts
 from .guard import PROBLEM, REQUEST_ID, ClientGone, Guard, problem_of
 from .linking import Linked, Linking, Lookup, Spans, Task, Text, as_key
 from .metrics import CONTENT_TYPE, Metrics
+from .problems import NO_CONCEPT, PROBLEMS
 from .review import add_review
 from .settings import ServiceSettings
 
@@ -43,17 +44,6 @@ EXPORTED: dict[int | str, dict[str, Any]] = {
 }
 RETURN_MEMORY_EVERY = 1000  # tasks, after which free memory is returned to the system
 MAX_CONCEPTS = 100  # most concepts that a search returns
-PROBLEMS: dict[int | str, dict[str, Any]] = {
-    status: {"model": schemas.ProblemResponse, "description": description}
-    for status, description in (
-        (401, "The API key is missing or wrong."),
-        (413, "The body is too long."),
-        (422, "The request is not valid."),
-        (429, "Too many texts are waiting. The header Retry-After says after how many seconds to try again."),
-        (503, "The linker is not loaded yet, or the service is being stopped."),
-        (504, "The request took too long."),
-    )
-}
 
 
 class Service:
@@ -337,7 +327,13 @@ def _add_concepts(app: FastAPI, service: Service) -> None:
         found = await run_in_threadpool(search_concepts, service.linking.linker, query, limit)
         return _json(json.dumps({"concepts": found}, ensure_ascii=False))
 
-    @app.get("/concepts/{concept_id:path}", response_model=schemas.ConceptResponse, responses=PROBLEMS, tags=["concepts"], summary="One concept")
+    @app.get(
+        "/concepts/{concept_id:path}",
+        response_model=schemas.ConceptResponse,
+        responses={**PROBLEMS, **NO_CONCEPT},
+        tags=["concepts"],
+        summary="One concept",
+    )
     async def concept(
         concept_id: Annotated[str, InPath(max_length=256, description="A CUI, another identifier, or a code such as MESH:D003924.")],
     ) -> Response:
@@ -349,17 +345,23 @@ def _add_concepts(app: FastAPI, service: Service) -> None:
 
 def _add_state(app: FastAPI, service: Service) -> None:
     @app.head("/health", include_in_schema=False)
-    @app.get("/health", tags=["state"], summary="Whether the process is running")
+    @app.get("/health", response_model=schemas.State, tags=["state"], summary="Whether the process is running")
     async def health() -> dict[str, str]:
         return {"status": "ok"}
 
     @app.head("/ready", include_in_schema=False)
-    @app.get("/ready", tags=["state"], responses={503: PROBLEMS[503]}, summary="Whether the linker is loaded")
+    @app.get("/ready", response_model=schemas.State, tags=["state"], responses={503: PROBLEMS[503]}, summary="Whether the linker is loaded")
     async def ready() -> dict[str, str]:
         _ = service.linking
         return {"status": "ready"}
 
-    @app.get("/version", tags=["state"], responses=PROBLEMS, summary="Versions, sources, calibration and settings of the service")
+    @app.get(
+        "/version",
+        response_model=schemas.VersionResponse,
+        tags=["state"],
+        responses=PROBLEMS,
+        summary="Versions, sources, calibration and settings of the service",
+    )
     async def version() -> dict[str, Any]:
         return await run_in_threadpool(about_linker, service.linking.nlp, service.linking.linker, service.settings)
 

@@ -26,6 +26,7 @@ from ..review.report import report
 from ..review.store import MAX_PAGE, ReviewStore
 from ..review.view import note_view
 from .linking import Linked, Linking, Text
+from .problems import NOT_IN_REVIEW, REVIEW_PROBLEMS
 
 PAGE = ("text/html", "text/javascript", "text/css")
 HEADERS = {
@@ -158,7 +159,7 @@ def add_review(app: FastAPI, service: Any, path: Path) -> None:
     async def page_css() -> Response:
         return Response(style, media_type=PAGE[2], headers=HEADERS)
 
-    @app.get("/review/notes", tags=["review"], summary="Notes of the review, one page of the list")
+    @app.get("/review/notes", tags=["review"], responses=REVIEW_PROBLEMS, summary="Notes of the review, one page of the list")
     async def notes(
         order: Order = "note",
         limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 50,
@@ -174,7 +175,12 @@ def add_review(app: FastAPI, service: Any, path: Path) -> None:
 
         return _json(await run_in_threadpool(answer))
 
-    @app.get("/review/note", tags=["review"], summary="A note with its mentions; it is linked again if the linker has changed")
+    @app.get(
+        "/review/note",
+        tags=["review"],
+        responses={**REVIEW_PROBLEMS, **NOT_IN_REVIEW},
+        summary="A note with its mentions; it is linked again if the linker has changed",
+    )
     async def note(request: Request, note_id: Annotated[str, Query(alias="id", max_length=1000)]) -> Response:
         found = await run_in_threadpool(store.note, note_id)
         linker = await run_in_threadpool(lambda: review.linker)
@@ -184,7 +190,7 @@ def add_review(app: FastAPI, service: Any, path: Path) -> None:
             await run_in_threadpool(store.propose, found, json.loads(answers[0].json), state)
         return _json(await run_in_threadpool(note_view, store, found, linker.kb))
 
-    @app.get("/review/concepts", tags=["review"], summary="Concepts of all mentions, with the number of their mentions")
+    @app.get("/review/concepts", tags=["review"], responses=REVIEW_PROBLEMS, summary="Concepts of all mentions, with the number of their mentions")
     async def concepts() -> Response:
         def answer() -> Any:
             kb = service.linking.linker.kb
@@ -192,20 +198,25 @@ def add_review(app: FastAPI, service: Any, path: Path) -> None:
 
         return _json(await run_in_threadpool(answer))
 
-    @app.post("/review/events", tags=["review"], summary="Write an event of a reviewer; `spacy_sapbert.review.events` lists the kinds")
+    @app.post(
+        "/review/events",
+        tags=["review"],
+        responses={**REVIEW_PROBLEMS, **NOT_IN_REVIEW},
+        summary="Write an event of a reviewer; `spacy_sapbert.review.events` lists the kinds",
+    )
     async def events(said: Annotated[dict[str, Any], Body()], x_reviewer: Annotated[str, Header(max_length=600)]) -> Response:
         # a page of another site must ask first (CORS preflight) whether it may send this header, and is refused
         return _json(await run_in_threadpool(review.record, unquote(x_reviewer), said))
 
-    @app.get("/review/events", tags=["review"], summary="Events after a given one, to follow other reviewers")
+    @app.get("/review/events", tags=["review"], responses=REVIEW_PROBLEMS, summary="Events after a given one, to follow other reviewers")
     async def later(after: Annotated[int, Query(ge=0, le=MAX_NUMBER)] = 0) -> Response:
         return _json(await run_in_threadpool(review.events, after))
 
-    @app.get("/review/report", tags=["review"], summary="Precision with intervals, agreement, number of links left to review")
+    @app.get("/review/report", tags=["review"], responses=REVIEW_PROBLEMS, summary="Precision with intervals, agreement, number of links left to review")
     async def figures(wished: Annotated[float, Query(gt=0, lt=1)] = 0.95) -> Response:
         return _json(await run_in_threadpool(report, store, wished))
 
-    @app.get("/review/export", tags=["review"], summary="Gold annotations, tables of mentions and concepts, added names")
+    @app.get("/review/export", tags=["review"], responses=REVIEW_PROBLEMS, summary="Gold annotations, tables of mentions and concepts, added names")
     async def export(kind: Annotated[Literal["gold", "jsonl", "usagi", "sssom", "names"], Query(alias="format")]) -> Response:
         name, media_type = FORMATS[kind]
         content = await run_in_threadpool(review.export, kind)

@@ -2,12 +2,54 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 NOTE = "72M c/o CP, no fever. Takes ASA 81."
+
+_TYPE = {"id": "T184", "name": "Sign or Symptom"}
+_URL = "https://uts.nlm.nih.gov/uts/umls/concept/"
+_FEVER = {"id": "C0015967", "name": "Fever", "types": [_TYPE], "url": f"{_URL}C0015967"}
+_ATTACK = {"id": "C0027051", "name": "Myocardial infarction", "types": [{"id": "T047", "name": "Disease or Syndrome"}], "url": f"{_URL}C0027051"}
+_FEVER_MENTION = {  # of NOTE
+    "start": 15,
+    "end": 20,
+    "mention": "fever",
+    "label": "DISO",
+    "section": "other",
+    "status": ["negated"],
+    "nested": False,
+    "cui": "C0015967",
+    "name": "Fever",
+    "types": ["T184"],
+    "type_names": ["Sign or Symptom"],
+    "score": 1.0,
+    "probability": 0.97552,
+    "candidates": [["C0015967", "Fever", 1.0], ["C0034362", "Q fever", 0.91048]],
+    "codes": {"UMLS": ["C0015967"], "HPO": ["HP:0001945"], "SNOMEDCT_US": ["386661006"]},
+    "explain": {
+        "mention": "fever",
+        "long_form": None,
+        "linked": True,
+        "exact": True,
+        "threshold": 0.8,
+        "probability": 0.97552,
+        "id": "C0015967",
+        "name": "Fever",
+        "source": "HPO",
+        "term_type": "PT",
+        "score": 1.0,
+        "runner_up": ["C0034362", "Q fever", 0.91048],
+        "margin": 0.08952,
+        "ties": [],
+    },
+}
+
+
+def _example(value: dict[str, Any]) -> ConfigDict:
+    return ConfigDict(json_schema_extra={"examples": [value]})
 
 
 class _Request(BaseModel):
@@ -119,12 +161,14 @@ class TextResult(BaseModel):
 class LinkResponse(BaseModel):
     """The results of the texts, in the order of the request."""
 
+    model_config = _example({"results": [{"id": "17", "mentions": [_FEVER_MENTION]}]})
     results: list[TextResult]
 
 
 class MentionsResponse(BaseModel):
     """The mentions of the request, in its order."""
 
+    model_config = _example({"mentions": [_FEVER_MENTION]})
     mentions: list[Mention]
 
 
@@ -167,12 +211,14 @@ class LookupResult(BaseModel):
 class LookupResponse(BaseModel):
     """The results of the mentions, in the order of the request."""
 
+    model_config = _example({"results": [{"mention": "heart attack", "candidates": [{**_ATTACK, "matched": "Heart attack", "score": 1.0}]}]})
     results: list[LookupResult]
 
 
 class SearchResponse(BaseModel):
     """Concepts, best first."""
 
+    model_config = _example({"concepts": [{**_ATTACK, "by": "beginning", "matched": "Heart attack", "score": None}]})
     concepts: list[SearchMatch]
 
 
@@ -195,12 +241,63 @@ class Parent(BaseModel):
 class ConceptResponse(ConceptSummary):
     """All that is known about a concept."""
 
+    model_config = _example(
+        {
+            **_FEVER,
+            "definition": "Body temperature elevated above the normal range.",
+            "names": [{"text": "Fever", "source": "HPO", "language": "en", "term_type": "PT"}],
+            "codes": {"UMLS": ["C0015967"], "HPO": ["HP:0001945"]},
+            "parents": [{"id": "HP:0004370", "name": "Abnormality of temperature regulation"}],
+            "retired_ids": [],
+            "others": [],
+        }
+    )
     definition: str | None
     names: list[ConceptName]
     codes: dict[str, list[str]]
     parents: list[Parent]
     retired_ids: list[str]
     others: list[str]
+
+
+class State(BaseModel):
+    """The state of the service: "ok" if the process is running, "ready" if the linker is loaded."""
+
+    model_config = _example({"status": "ready"})
+    status: Literal["ok", "ready"]
+
+
+class VersionResponse(BaseModel):
+    """Versions, the linker's sources and calibration, its settings, the settings that a request may change, and the limits of the service."""
+
+    model_config = _example(
+        {
+            "spacy_sapbert": "0.1.0",
+            "components": ["concept_matcher", "sapbert_linker", "clinical_status"],
+            "linker": {
+                "name": "linker",
+                "sources": [{"name": "hp.obo", "kind": "obo", "version": "2024-04-26", "rows": 41000}],
+                "counts": {"concepts": 18000, "cuis": 12000, "names": 41000},
+                "languages": {"en": 41000},
+                "knowledge_base": "24579947922a37ed",
+                "encoder": "72a8739cb171cbcc",
+                "engine": "AnnoyIndex",
+                "ranker": None,
+                "calibration": {"fit_on": "gold.spacy (520 documents)", "mentions": 2997},
+                "added_names": 0,
+                "removed_names": 0,
+            },
+            "settings": {"threshold": 0.8, "k": 30, "types": None},
+            "a_request_may_change": ["threshold", "types"],
+            "limits": {"max_body_bytes": 8_000_000, "max_texts": 100, "max_characters": 1_000_000, "max_queue": 256, "timeout": 60.0},
+        }
+    )
+    spacy_sapbert: str
+    components: list[str]
+    linker: dict[str, Any]
+    settings: dict[str, Any]
+    a_request_may_change: list[str]
+    limits: dict[str, int | float]
 
 
 class Problem(BaseModel):

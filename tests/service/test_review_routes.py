@@ -94,6 +94,16 @@ def test_a_name_links_the_next_note_and_an_undone_one_does_not(start: Start) -> 
     assert client.get("/review/note", params={"id": "ward/2"}).json()["mentions"] == []
 
 
+def test_problems_of_the_review_are_described(start: Start) -> None:
+    paths = start().get("/openapi.json").json()["paths"]
+    for path, method in (("/review/note", "get"), ("/review/events", "post")):
+        answers = paths[path][method]["responses"]
+        for status, code in (("404", "E084"), ("403", "E085"), ("422", "E071")):
+            content = answers[status]["content"]["application/json"]
+            assert content["example"]["error"]["code"] == code
+            assert content["schema"]["$ref"].endswith("/ProblemResponse")
+
+
 def test_events_say_which_names_they_are_about_and_what_was_undone(start: Start) -> None:
     client = start()
     fever = mention_of(client, "ward/1", "Fever")["number"]
