@@ -28,7 +28,7 @@ from .ranking.ranker import Ranker, read_ranker
 from .registry import registry
 from .settings import FAST as FAST
 from .settings import PAIRED as PAIRED
-from .settings import Settings
+from .settings import Settings, shown_setting
 from .types import VectorIndex
 
 KIND, VERSION = "linker", 1
@@ -237,7 +237,7 @@ class LinkerBundle:
         then = {"rerank": None, **self.calibration.settings}
         different = {key: value for key, value in then.items() if key in now and now[key] != value}
         if different:
-            shown = ", ".join(f"{key}={value!r}, not {now[key]!r}" for key, value in different.items())
+            shown = ", ".join(f"{key}={shown_setting(value)}, not {shown_setting(now[key])}" for key, value in different.items())
             warn("W004", path=self.folder, differences=shown)
 
 

@@ -148,6 +148,11 @@ class Errors:
         "'{path}' holds no recogniser of mentions that can be read: {why}. Train it again (`python -m spacy project run mentions`), "
         "install the package again, or leave `model` empty for the recogniser that comes with it."
     )
+    # exports
+    E060 = (
+        "Note '{note}' can't be written for brat: the text at {start}-{end} is not that of the mention (the note has {length} characters). "
+        "Give the text that was linked, without changes."
+    )
     # service
     E070 = "The request's body has more than {most:,} bytes, which is the limit of this service. Send fewer texts at once (`serve --max-body-bytes` changes it)."
     E071 = "The request is not valid: {why}"

@@ -17,6 +17,7 @@ NAMES = "names"  # value of `rerank`
 SAMPLED, FULL = "sampled", "full"  # values of `verify`
 FAST = "fast"  # the static encoder that comes with this package
 PAIRED = "paired"  # both encoders that come with this package, as one
+SHOWN_ITEMS = 5  # most items of a list in a message
 Names = Union[List[str], Tuple[str, ...]]  # given as a list, kept as a tuple, because a list could be changed later without a check
 Types = Union[None, str, Names, Dict[str, Names]]  # a text is one type
 Filter = Optional[frozenset[str]]  # semantic types (TUIs) that may be found; None is all
@@ -175,6 +176,16 @@ class Settings:
             "vocabularies": None if self.vocabularies is None else list(self.vocabularies),
             "languages": None if self.languages is None else list(self.languages),
         }
+
+
+def shown_setting(value: Any) -> str:
+    """Return a value of `Settings.scores_depend_on` for a message. Of a list, the first items and their number are shown."""
+    if isinstance(value, dict):
+        return "; ".join(f"{label}: {shown_setting(values)}" if label else shown_setting(values) for label, values in value.items())
+    if isinstance(value, (list, tuple)):
+        more = f", … ({len(value)} in all)" if len(value) > SHOWN_ITEMS else ""
+        return ", ".join(map(str, value[:SHOWN_ITEMS])) + more
+    return repr(value)
 
 
 def default_config() -> Dict[str, Any]:

@@ -17,7 +17,7 @@ from spacy_sapbert.encoders.transformer import NameEncoder
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.indexes.annoy import AnnoyIndex
 from spacy_sapbert.linker import DEFAULT_CONFIG, SapBertLinker, make_sapbert_linker
-from spacy_sapbert.settings import Setting, Settings, default_config
+from spacy_sapbert.settings import Setting, Settings, default_config, shown_setting
 
 ROOT = Path(__file__).parents[1]
 NAMES = [setting.name for setting in fields(Settings)]
@@ -158,3 +158,21 @@ def test_a_list_that_changes_later_does_not_change_the_settings() -> None:
     assert settings.scores_depend_on()["vocabularies"] == ["RXNORM"]  # a list, as in JSON
     with pytest.raises(SapbertError, match=r"E002.*labels_discard.*list of texts"):
         Settings(labels_discard="PROBLEM")
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (None, "None"),
+        (30, "30"),
+        (True, "True"),
+        ("names", "'names'"),
+        (["HPO", "MONDO"], "HPO, MONDO"),
+        ([f"T{number:03}" for number in range(7)], "T000, T001, T002, T003, T004, … (7 in all)"),
+        ({"": ["T047"]}, "T047"),
+        ({"DISO": ["T047", "T191"], "CHEM": ["T121"]}, "DISO: T047, T191; CHEM: T121"),
+    ],
+    ids=str,
+)
+def test_a_setting_in_a_message(value: Any, shown: str) -> None:
+    assert shown_setting(value) == shown

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from ..errors import fail
 from ..files import write_text
 from ..kb.concept import is_cui
 from ..render.records import NIL, STATUS_NAMES, Row, chosen, one_line
@@ -30,6 +31,9 @@ def write(notes: Iterable[LinkedNote], origin: Origin, folder: Path) -> int:
 
     Returns:
         Number of notes.
+
+    Raises:
+        SapbertError: E060, the text of a mention is not at its offsets; the notes before it are written.
     """
     folder.mkdir(parents=True, exist_ok=True)
     count = 0
@@ -54,10 +58,16 @@ def files(notes: Iterable[LinkedNote]) -> Iterator[tuple[str, str]]:
 
 
 def standoff(note: LinkedNote) -> str:
-    """Return the annotations of a note: mentions (T), their concepts (N) and statuses (A)."""
+    """Return the annotations of a note: mentions (T), their concepts (N) and statuses (A).
+
+    Raises:
+        SapbertError: E060, the text of a mention is not at its offsets.
+    """
     lines: list[str] = []
     attributes = 0
     for number, row in enumerate(chosen(note.rows), 1):
+        if row["start"] < 0 or note.text[row["start"] : row["end"]] != row["mention"]:
+            raise fail("E060", note=note.note_id, start=row["start"], end=row["end"], length=len(note.text))
         fragments = _fragments(row)
         places = ";".join(f"{start} {end}" for start, end in fragments)
         text = " ".join(note.text[start:end] for start, end in fragments)

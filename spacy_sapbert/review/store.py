@@ -228,10 +228,10 @@ class ReviewStore:
         sql = "SELECT DISTINCT id FROM note JOIN mention ON mention.note = note.note WHERE cui = ? ORDER BY note.note"
         return [note_id for (note_id,) in self._database.rows(sql, cui)]
 
-    def concepts(self, limit: int = 500) -> list[tuple[str, int]]:
+    def concepts(self) -> list[tuple[str, int]]:
         """Return (concept id, number of mentions) for the concepts of all mentions, the most frequent first."""
-        sql = f"SELECT cui, COUNT(*) FROM mention WHERE cui != '{NIL}' GROUP BY cui ORDER BY COUNT(*) DESC, cui LIMIT ?"
-        return [tuple(found) for found in self._database.rows(sql, limit)]
+        sql = f"SELECT cui, COUNT(*) FROM mention WHERE cui != '{NIL}' GROUP BY cui ORDER BY COUNT(*) DESC, cui"
+        return [tuple(found) for found in self._database.rows(sql)]
 
     # -- events of reviewers --------------------------------------------------------------------------------------------
 

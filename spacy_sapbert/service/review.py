@@ -59,6 +59,7 @@ class Review:
         self.store = ReviewStore(path)
         self._linking = linking
         self._names: AppliedNames | None = None
+        self._named: tuple[Any, dict[str, str]] = (None, {})  # a knowledge base, and the canonical names of its concepts that were searched
         self._lock = threading.Lock()
 
     @property
@@ -115,6 +116,27 @@ class Review:
                 one |= {"name": each.said.name, "cui": each.said.cui, "concept": name_of(self.linker.kb, each.said.cui) if each.said.cui else ""}
             found.append(one)
         return found
+
+    def concepts(self, find: str, limit: int, offset: int) -> dict[str, Any]:
+        """Return a page of the concepts of all mentions, the most frequent first.
+
+        Args:
+            find: only concepts whose id or canonical name contains this text; the case is ignored.
+            limit: most concepts to return.
+            offset: number of concepts to skip.
+
+        Returns:
+            total: number of concepts that fit; concepts: (id, canonical name, number of mentions) of each.
+        """
+        kb, wanted, found = self._linking().linker.kb, find.strip().casefold(), self.store.concepts()
+        if wanted:
+            with self._lock:
+                if self._named[0] is not kb:
+                    self._named = (kb, {})
+                names = self._named[1]
+                names.update((cui, name_of(kb, cui)) for cui, _ in found if cui not in names)
+            found = [(cui, count) for cui, count in found if wanted in f"{cui} {names[cui]}".casefold()]
+        return {"total": len(found), "concepts": [[cui, name_of(kb, cui), count] for cui, count in found[offset : offset + limit]]}
 
     def export(self, kind: str) -> bytes:
         """Return the export of the review in a format of `FORMATS`, as bytes."""
@@ -190,13 +212,18 @@ def add_review(app: FastAPI, service: Any, path: Path) -> None:
             await run_in_threadpool(store.propose, found, json.loads(answers[0].json), state)
         return _json(await run_in_threadpool(note_view, store, found, linker.kb))
 
-    @app.get("/review/concepts", tags=["review"], responses=REVIEW_PROBLEMS, summary="Concepts of all mentions, with the number of their mentions")
-    async def concepts() -> Response:
-        def answer() -> Any:
-            kb = service.linking.linker.kb
-            return [[cui, name_of(kb, cui), count] for cui, count in store.concepts()]
-
-        return _json(await run_in_threadpool(answer))
+    @app.get(
+        "/review/concepts",
+        tags=["review"],
+        responses=REVIEW_PROBLEMS,
+        summary="Concepts of all mentions, with the number of their mentions; one page of the list",
+    )
+    async def concepts(
+        limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
+        offset: Annotated[int, Query(ge=0, le=MAX_NUMBER)] = 0,
+        find: Annotated[str, Query(max_length=200)] = "",
+    ) -> Response:
+        return _json(await run_in_threadpool(review.concepts, find, limit, offset))
 
     @app.post(
         "/review/events",
@@ -212,7 +239,9 @@ def add_review(app: FastAPI, service: Any, path: Path) -> None:
     async def later(after: Annotated[int, Query(ge=0, le=MAX_NUMBER)] = 0) -> Response:
         return _json(await run_in_threadpool(review.events, after))
 
-    @app.get("/review/report", tags=["review"], responses=REVIEW_PROBLEMS, summary="Precision with intervals, agreement, number of links left to review")
+    @app.get(
+        "/review/report", tags=["review"], responses=REVIEW_PROBLEMS, summary="Precision with intervals, agreement, number of links left to review"
+    )
     async def figures(wished: Annotated[float, Query(gt=0, lt=1)] = 0.95) -> Response:
         return _json(await run_in_threadpool(report, store, wished))
 

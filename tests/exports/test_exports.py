@@ -819,6 +819,14 @@ def test_bioc_keeps_any_text_that_xml_can_hold(text: str) -> None:
     assert all(a == b for a, b in zip(text, read) if a in "abé🤒\r\n\t<&>")
 
 
+@pytest.mark.parametrize(("start", "end", "mention"), [(3, 8, "Fever"), (0, 0, "x"), (20, 25, "fever"), (-5, -2, "eve")])
+def test_brat_refuses_a_mention_that_is_not_at_its_offsets(start: int, end: int, mention: str) -> None:
+    row = {**NOTE.rows[0], "start": start, "end": end, "mention": mention, "nested": False}
+    with pytest.raises(SapbertError, match=r"E060\] Note '17' .* the text at -?\d+--?\d+ .*\(the note has 8 characters\)"):
+        brat.standoff(LinkedNote("17", "no fever", [row]))
+    assert brat.standoff(LinkedNote("17", "no fever", [{**row, "start": 3, "end": 8, "mention": "fever"}])).startswith("T1\tDISO 3 8\tfever\n")
+
+
 def test_brat_is_read_by_our_reader(tmp_path: Path) -> None:
     out = tmp_path / "out"
     assert brat.write([NOTE, LinkedNote("17", "again", []), LinkedNote("../x y", "b", [])], ORIGIN, out) == 3

@@ -383,6 +383,29 @@ def test_a_key_without_a_chosen_mention_says_so(browser: Any, served: Any) -> No
     page.close()
 
 
+def test_a_long_list_of_concepts_says_how_many_are_left(browser: Any, served: Any) -> None:
+    store, running = served(["Fever."])
+    (fever,) = store.mentions(store.note("note_0"))
+    names = [f"X{number}" for number in range(249)]  # concepts that the linker does not have, one mention each
+    text = " ".join(names)
+    rows = []
+    for name in names:
+        start = text.index(f"{name} ") if name != names[-1] else text.index(name)
+        rows.append({**fever.record, "start": start, "end": start + len(name), "mention": name, "cui": name, "candidates": []})
+    store.add_note("many", text, rows)
+    page = open_page(browser, running.url)
+    page.click("#concepts summary")
+    page.wait_for_selector("#more-concepts:has-text('More concepts (150 left)')")
+    page.click("#more-concepts")
+    page.wait_for_selector("#more-concepts:has-text('More concepts (50 left)')")
+    page.click("#more-concepts")
+    page.wait_for_function("() => document.querySelectorAll('#concept-list li').length === 250")
+    assert page.locator("#more-concepts:visible").count() == 0
+    page.fill("#find-concept", "x24")  # also those of later pages are found
+    page.wait_for_function("() => document.querySelectorAll('#concept-list li').length === 10")  # X24 and X240 to X248
+    page.close()
+
+
 def test_the_key_is_asked_for(browser: Any, served: Any) -> None:
     _, running = served(["Fever."], api_key="secret")
     page = open_page(browser, running.url)

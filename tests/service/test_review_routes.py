@@ -94,6 +94,18 @@ def test_a_name_links_the_next_note_and_an_undone_one_does_not(start: Start) -> 
     assert client.get("/review/note", params={"id": "ward/2"}).json()["mentions"] == []
 
 
+def test_concepts_of_the_review_come_in_pages(start: Start) -> None:
+    client = start()
+    fever, cold = ["C9100027", "fever", 2], ["C9100020", "common cold", 1]
+    assert client.get("/review/concepts").json() == {"total": 2, "concepts": [fever, cold]}
+    assert client.get("/review/concepts", params={"limit": 1}).json() == {"total": 2, "concepts": [fever]}
+    assert client.get("/review/concepts", params={"limit": 1, "offset": 1}).json() == {"total": 2, "concepts": [cold]}
+    assert client.get("/review/concepts", params={"find": " FEVER"}).json() == {"total": 1, "concepts": [fever]}
+    assert client.get("/review/concepts", params={"find": "c9100020"}).json() == {"total": 1, "concepts": [cold]}
+    assert client.get("/review/concepts", params={"find": "nothing"}).json() == {"total": 0, "concepts": []}
+    assert client.get("/review/concepts", params={"limit": 0}).status_code == 422
+
+
 def test_problems_of_the_review_are_described(start: Start) -> None:
     paths = start().get("/openapi.json").json()["paths"]
     for path, method in (("/review/note", "get"), ("/review/events", "post")):
@@ -155,7 +167,7 @@ def test_notes_are_found_by_text_and_concept(start: Start) -> None:
     assert client.get("/review/notes", params={"find": "BLOBBY"}).json()["notes"][0][0] == "ward/2"
     assert [each[0] for each in client.get("/review/notes", params={"cui": "C9100027"}).json()["notes"]] == ["ward/1", "x"]
     assert client.get("/review/notes", params={"limit": 1, "offset": 1}).json()["notes"][0][0] == "ward/2"
-    assert client.get("/review/concepts").json()[0] == ["C9100027", "fever", 2]
+    assert client.get("/review/concepts").json()["concepts"][0] == ["C9100027", "fever", 2]
     assert client.get("/review/notes", params={"order": "doubt"}).json()["total"] == 3
 
 

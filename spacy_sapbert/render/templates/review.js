@@ -1,6 +1,6 @@
 // The review page. shared.js comes before it. The text of a note comes from the server as escaped HTML; everything else is set as text.
-const PAGE = 50, POLL = 5000, STATUSES = Object.fromEntries([...$("status").options].slice(2).map((each) => [each.value, each.text]));
-const state = { notes: [], total: 0, cui: "", note: null, wanted: null, chosen: 0, last: 0, lists: 0, opened: 0 };
+const PAGE = 50, CONCEPTS = 100, POLL = 5000, STATUSES = Object.fromEntries([...$("status").options].slice(2).map((each) => [each.value, each.text]));
+const state = { notes: [], total: 0, cui: "", note: null, wanted: null, chosen: 0, last: 0, lists: 0, opened: 0, concepts: [], conceptLists: 0 };
 const log = { events: new Map(), undone: new Set(), seen: new Set() }; // events by number, without undo; numbers of undone events; numbers of all events
 const reviewer = () => $("reviewer").value.trim();
 
@@ -314,16 +314,25 @@ const figures = guarded(async () => {
   $("summary").textContent = parts.join(" · ");
 });
 
-const listConcepts = guarded(async () => {
-  const found = await get("/review/concepts"), wanted = $("find-concept").value.trim().toLowerCase();
-  const some = found.filter(([id, name]) => !wanted || `${id} ${name}`.toLowerCase().includes(wanted));
-  $("concept-list").replaceChildren(...some.map(([id, name, count]) => {
+const listConcepts = guarded(async (more = false) => {
+  const asked = ++state.conceptLists, offset = more ? state.concepts.length : 0;
+  const found = await get("/review/concepts", { find: $("find-concept").value.trim(), limit: CONCEPTS, offset });
+  if (asked !== state.conceptLists) return; // a later search has been started meanwhile
+  state.concepts = [...(more ? state.concepts : []), ...found.concepts];
+  const left = found.total - state.concepts.length;
+  $("more-concepts").hidden = left <= 0;
+  $("more-concepts").textContent = `More concepts (${left.toLocaleString("en")} left)`;
+  $("concept-list").replaceChildren(...state.concepts.map(([id, name, count]) => {
     const button = make("button", null, { type: "button", title: id }, make("span", name || id), make("b", count));
     button.setAttribute("aria-pressed", String(state.cui === id));
-    button.addEventListener("click", () => { state.cui = state.cui === id ? "" : id; listConcepts(); listNotes(); });
+    button.addEventListener("click", () => { state.cui = state.cui === id ? "" : id; showChosenConcept(); listNotes(); });
     return make("li", null, {}, button);
   }));
 });
+
+function showChosenConcept() {
+  for (const button of $("concept-list").querySelectorAll("button")) button.setAttribute("aria-pressed", String(state.cui === button.title));
+}
 
 async function follow() {
   if (document.hidden) return;
@@ -360,7 +369,8 @@ $("key").addEventListener("change", () => start());
 $("reviewer").addEventListener("change", () => { keepReviewer(reviewer()); showNames(); });
 $("more").addEventListener("click", () => listNotes(true));
 $("concepts").addEventListener("toggle", () => { if ($("concepts").open) listConcepts(); });
-$("find-concept").addEventListener("input", listConcepts);
+$("find-concept").addEventListener("input", () => listConcepts());
+$("more-concepts").addEventListener("click", () => listConcepts(true));
 for (const [format, name] of [["gold", "gold, DocBin"], ["jsonl", "gold, JSON Lines"], ["usagi", "table for Usagi"], ["sssom", "SSSOM"], ["names", "added names"]]) $("formats").append(action(name, () => download(format)), " ");
 
 // The reviewer's name stays over reloads. A browser may refuse to store it.

@@ -443,6 +443,21 @@ def test_brat_counts_both_characters_of_a_windows_line_end(tmp_path):
     assert corpora.fitting(corpus)[1] == []
 
 
+@pytest.mark.parametrize("offsets", ["5 12", "11 11", "9 6", "200 205", "0 4;2 5", "0 3;9 12"])
+def test_brat_refuses_offsets_that_are_not_in_the_text(tmp_path, offsets):
+    (tmp_path / "a.txt").write_text("Fever today")  # 11 characters
+    (tmp_path / "a.ann").write_text(f"T1\tSymptom 0 5\tFever\n\nT2\tSymptom {offsets}\tSmith\n")
+    with pytest.raises(SapbertError, match=r"E573.*a\.ann', line 3 has the offsets \d+ \d+, .* 11 characters") as info:
+        corpora.read_brat(tmp_path)
+    assert "Smith" not in str(info.value)
+
+
+def test_brat_allows_offsets_up_to_the_end_of_the_text(tmp_path):
+    (tmp_path / "a.txt").write_text("Fever today")
+    (tmp_path / "a.ann").write_text("T1\tSymptom 0 5;6 11\tFever today\nT2\tSymptom 6 11\ttoday\n")
+    assert [(m.start, m.end) for m in corpora.read_brat(tmp_path).mentions] == [(0, 11), (6, 11)]
+
+
 def test_cometa_finds_terms_in_their_examples():
     corpus = corpora.read_cometa(COMETA.splitlines())
     assert corpus.documents == {"11": 'My "Heart attack" was no heart attack.'}
