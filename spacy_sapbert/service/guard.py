@@ -12,6 +12,7 @@ import logging
 import re
 import time
 import uuid
+from contextlib import suppress
 from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
@@ -50,6 +51,8 @@ STATUS = {
 }
 NOT_READY = "E075"  # while the linker is being loaded or the service stopped, this answer is no fault
 REQUEST_ERRORS = ("E002", "E010", "E011", "E024", "E050", "E104", "E105", "E107")
+# a refused body is received up to so many bytes and seconds, as long as parts of it come within so many seconds
+DISCARD_BYTES, DISCARD_SECONDS, DISCARD_IDLE_SECONDS = 1 << 28, 10.0, 1.0
 CLIENT_GONE = 499  # the status that nginx logs if the client disconnected before the answer
 
 
@@ -96,7 +99,7 @@ class Guard:
         headers = Headers(scope=scope)
         given = headers.get(REQUEST_ID, "")
         request_id = given if _ID.fullmatch(given) else uuid.uuid4().hex
-        status, body_bytes = 0, 0
+        status, body_bytes, unread = 0, 0, True
 
         async def answered(message: Message) -> None:
             nonlocal status
@@ -109,7 +112,7 @@ class Guard:
             self._check_host(scope, headers)
             self._check_key(scope, headers)
             body = await self._body(headers, receive)
-            body_bytes = len(body)
+            body_bytes, unread = len(body), False
             self.metrics.body_bytes.inc(body_bytes)
             await self.app(scope, _replay(body, receive), answered)
         except ClientGone:
@@ -120,7 +123,7 @@ class Guard:
             if status_of(error) == 500:
                 logger.error("request %s failed: %s", request_id, describe(error))
             if not status:
-                await _send_error(error, answered, close=body_bytes == 0)
+                await _send_error(error, answered, receive if unread else None)
         finally:
             method = scope["method"] if scope["method"] in _METHODS else "other"
             route = getattr(scope.get("route"), "path", "none")  # the template, never the path itself, which may hold text
@@ -198,11 +201,34 @@ def _replay(body: bytes, receive: Receive) -> Receive:
     return next_message
 
 
-async def _send_error(error: Exception, send: Send, *, close: bool) -> None:
+async def _send_error(error: Exception, send: Send, unread: Receive | None) -> None:
+    """Send the answer for an exception.
+
+    Args:
+        error: the exception.
+        send: sends messages to the client.
+        unread: returns the body that was not read yet; None: it was read. The connection is closed after the rest of it was received.
+    """
     status, content, headers = problem_of(error)
-    headers |= {"content-type": "application/json"} | (
-        {"connection": "close"} if close else {}
-    )  # closing the connection means that an unread body need not be read
+    body = json.dumps(content, ensure_ascii=False).encode("utf-8", "replace")
+    headers |= {"content-type": "application/json", "content-length": str(len(body))} | ({} if unread is None else {"connection": "close"})
     raw = [(name.encode(), value.encode()) for name, value in headers.items()]
     await send({"type": "http.response.start", "status": status, "headers": raw})
-    await send({"type": "http.response.body", "body": json.dumps(content, ensure_ascii=False).encode("utf-8", "replace")})
+    await send({"type": "http.response.body", "body": body, "more_body": unread is not None})
+    if unread is not None:
+        with suppress(asyncio.TimeoutError):
+            await asyncio.wait_for(_discard(unread), DISCARD_SECONDS)
+        await send({"type": "http.response.body", "body": b""})
+
+
+async def _discard(receive: Receive) -> None:
+    """Receive the rest of a body and drop it. If the connection is closed before, many clients see no answer, only an error.
+
+    Raises:
+        asyncio.TimeoutError: the client sends nothing more.
+    """
+    left, more = DISCARD_BYTES, True
+    while more and left > 0:
+        message = await asyncio.wait_for(receive(), DISCARD_IDLE_SECONDS)
+        left -= len(message.get("body", b""))
+        more = bool(message.get("more_body", False))  # False also if the client disconnected
