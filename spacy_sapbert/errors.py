@@ -271,6 +271,7 @@ class Errors:
         "rows on purpose, remove MRFILES.RRF from the copy."
     )
     E413 = "'{path}' ends in the middle of row {line:,}, which has {found} of {width} columns: the file was cut short. Copy or unpack the file again."
+    E414 = "'{path}' looks like a file, and does not exist. Correct its name. If it is a text, give it by standard input: `echo TEXT | python -m spacy_sapbert link -`."
     # warnings
     W001 = "{bad:,} of {total:,} rows of '{path}' were malformed and left out (lines {lines}): {why}"
     W002 = "The calibration of '{path}' was fit for another {what}: probabilities are left out. Fit it again: `python -m spacy_sapbert calibrate`."

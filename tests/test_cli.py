@@ -754,14 +754,32 @@ def test_module_runs(monkeypatch: pytest.MonkeyPatch):
     [
         ("missing.pdf", "missing"),
         ("notes.DOCX", "missing"),
-        ("see notes.pdf", "text"),
+        ("see notes.pdf", "missing"),
+        ("my notes.txt", "missing"),
+        ("my notes.csv.gz", "missing"),
+        ("tests/no such notes", "missing"),  # the folder exists
+        ("./no such notes", "missing"),
+        ("none/missing", "missing"),
+        ("missing", "text"),  # a word may be a mention
         ("pain.Fever", "text"),
+        ("Pt c/o chest pain, n/v.", "text"),
+        ("/none/of these", "text"),
+        ("He was seen by John Smith, M.D.", "text"),
+        (f"{'fever and ' * 30}cough.txt", "text"),  # no file name is so long
         ("/none/my notes.txt", "missing"),
         ("./my notes.jsonl.gz", "missing"),
         ("/day 3.\nsee a.txt", "text"),
     ],
 )
-def test_a_file_that_is_not_there_is_no_text(given: str, kind: str):
+def test_a_file_that_is_not_there_is_no_text(given: str, kind: str, monkeypatch: pytest.MonkeyPatch):
     from spacy_sapbert.cli.inputs import _what_is
 
+    monkeypatch.chdir(Path(__file__).parents[1])
     assert _what_is(given) == kind
+
+
+def test_a_missing_file_with_a_space_in_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.chdir(tmp_path)
+    assert refused("link", "my notes.txt").startswith("[E414] 'my notes.txt' looks like a file, and does not exist.")
+    (tmp_path / "my notes.txt").write_text("fever")
+    assert '"mention": "fever"' in run("link", "my notes.txt", "--format", "jsonl").stdout

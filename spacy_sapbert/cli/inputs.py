@@ -28,7 +28,8 @@ NOT_TEXT = {
 }
 # an input with one of these endings is taken for a file, even if the file does not exist
 FILE_ENDINGS = (*notes.TEXTS, ".jsonl", ".csv", ".tsv", *notes.PARQUET, *notes.PACKED, *NOT_TEXT)
-PATH_BEGINNINGS = ("/", "./", "../", "~/")
+PATH_BEGINNINGS = ("./", "../", "~/")
+MAX_FILE_NAME = 255  # characters; a longer last part of a path is a text
 
 
 class Read(NamedTuple):
@@ -68,7 +69,7 @@ def read_notes(inputs: list[str], text_field: str = "text", id_field: str | None
         id_field: field or column with the id; None: "id" if there is one, else file and line.
 
     Raises:
-        SapbertError: E401, a file is missing; E402, a folder has no notes, or a file is damaged or no text; E403, a line is not a note; E404, a file is not
+        SapbertError: E401, E414, a file is missing; E402, a folder has no notes, or a file is damaged or no text; E403, a line is not a note; E404, a file is not
             UTF-8; E408, a file has no such field.
     """
     for given in inputs:
@@ -88,7 +89,7 @@ def open_inputs(inputs: list[str], text_field: str = "text", id_field: str | Non
         keep: columns or fields to keep.
 
     Raises:
-        SapbertError: E002, `keep` is given for an input without columns; E401, a file is missing; E402, a folder has no notes, or a file
+        SapbertError: E002, `keep` is given for an input without columns; E401, E414, a file is missing; E402, a folder has no notes, or a file
             is damaged or no text; E408, a file has no such field.
     """
     opened = [_open_one(given, text_field, id_field, keep) for given in inputs]
@@ -117,7 +118,7 @@ def _open_one(given: str, text_field: str, id_field: str | None, keep: Sequence[
         count, found = notes.open_file(path, text_field, id_field, keep)
         return Inputs(count, _notes(found, count, path))
     if what == "missing":
-        raise fail("E401", MissingFile, path=path)
+        raise fail("E414" if any(c.isspace() for c in given) else "E401", MissingFile, path=path)
     return Inputs(1, iter([Read("text", given)]))
 
 
@@ -166,8 +167,19 @@ def _what_is(given: str) -> str:
     try:
         mode = os.stat(given).st_mode
     except (OSError, ValueError):  # there is no such file, or the text is too long for a file name
-        ends_as_file = Path(given).suffix.lower() in FILE_ENDINGS
-        if any(c.isspace() for c in given):  # a sentence may end with a file name, but does not begin like a path
-            return "missing" if ends_as_file and given.startswith(PATH_BEGINNINGS) and given.isprintable() else "text"
-        return "missing" if ends_as_file or os.sep in given else "text"
+        return "missing" if _is_like_a_file(given) else "text"
     return "folder" if stat.S_ISDIR(mode) else "file"
+
+
+def _is_like_a_file(given: str) -> bool:
+    """Return whether a text, which is no existing file, was meant as one: it ends like a file, or is a path.
+
+    A text of several words is a path if it begins like one, or in a folder that exists: "c/o chest pain" is a text.
+    """
+    if "\t" in given or len(given.splitlines()) > 1:
+        return False
+    if Path(given).suffix.lower() in FILE_ENDINGS:
+        return len(Path(given).name) <= MAX_FILE_NAME
+    if any(c.isspace() for c in given):
+        return given.startswith(PATH_BEGINNINGS) or (os.sep in given and bool(Path(given).parts[:-1]) and Path(given).parent.is_dir())
+    return os.sep in given
