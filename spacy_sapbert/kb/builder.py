@@ -592,8 +592,7 @@ def _write_parts(database: sqlite3.Connection) -> None:
     database.execute(
         "INSERT INTO out.code SELECT concept.row, vocabulary, code, MIN(rank) "
         + by_concept.format("s_code")
-        + " WHERE NOT (vocabulary = 'UMLS' AND code IN (SELECT id FROM out.concept))"  # a CUI that is a concept of its own is no code of another one
-        " GROUP BY concept.row, vocabulary, code ORDER BY MIN(s_code.rowid)"
+        + " WHERE NOT (vocabulary = 'UMLS' AND code = concept.id) GROUP BY concept.row, vocabulary, code ORDER BY MIN(s_code.rowid)"
     )
     parent_key = " LEFT JOIN key AS up ON up.id = s_parent.parent"
     database.execute(

@@ -509,7 +509,7 @@ class KnowledgeBase:
             return self.added.concept(row)
         concept_id, name, definition, source = self._sql("SELECT id, name, definition, source FROM concept WHERE row = ?", row).one()
         names = self._names(row, name)
-        codes = self._sql("SELECT vocabulary, code FROM code WHERE concept = ? ORDER BY rowid", row).fetchall()
+        codes = self._codes_of(row).fetchall()
         return Concept(
             concept_id,
             source,
@@ -550,14 +550,23 @@ class KnowledgeBase:
         )
 
     def codes(self, row: int) -> dict[str, list[str]]:
-        """Return the codes of the concept in a row by vocabulary; "UMLS" has every CUI of the concept, the primary one first."""
+        """Return the codes of the concept in a row by vocabulary; "UMLS" has every CUI of the concept, the primary one first.
+
+        A CUI that is a concept of its own is not listed under another one, even if a source maps a term to both.
+        """
         codes: dict[str, list[str]] = {}
         new = self.added is not None and self.added.is_new(row)
-        for vocabulary, code in (
-            self.concept(row).codes if new else self._sql("SELECT vocabulary, code FROM code WHERE concept = ? ORDER BY rowid", row)
-        ):
+        for vocabulary, code in self.concept(row).codes if new else self._codes_of(row):
             codes.setdefault(vocabulary, []).append(code)
         return codes
+
+    def _codes_of(self, row: int) -> Rows:
+        """Return (vocabulary, code) of the concept in a row of the files, see `codes`."""
+        return self._sql(
+            "SELECT vocabulary, code FROM code WHERE concept = ? AND NOT (vocabulary = 'UMLS' AND EXISTS"
+            " (SELECT 1 FROM concept AS other WHERE other.id = code.code AND other.row != code.concept)) ORDER BY rowid",
+            row,
+        )
 
     def concepts_of_codes(self, vocabulary: str) -> Iterator[tuple[str, int]]:
         """Yield (code, concept row) of every code of a vocabulary, sorted by code. For "UMLS" these are all CUIs that source terms map to."""
