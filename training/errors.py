@@ -88,10 +88,6 @@ class Errors:
     E565 = "No document of '{path}' has the span group '{group}'. It has the groups: {known}. Give one of them, or None for doc.ents."
     E566 = "'{path}' has mentions of {count} documents without a text: {documents}. Add their texts, or remove their mentions."
     E567 = "'{path}' can't be read as layout '{layout}': {why}."
-    E573 = (
-        "'{path}', line {line} has the offsets {start} {end}, which are no part of its text of {length} characters, or overlap another part of the same "
-        "entity. Correct them: they count characters from 0, and the end is the character after the last one."
-    )
     E568 = "Option '{option}' of layout '{layout}' is {value!r}: {why}."
     E569 = (
         "Benchmark '{name}': the dictionary ({dictionary}) has none of the corpus's gold ids, such as {example}. They are of {found}; the dictionary has names or "

@@ -29,13 +29,11 @@ class _Entity(NamedTuple):
         kind: Its type.
         pieces: (start, end) of each piece.
         text: The text of the pieces with a space between them, as the .ann file has it.
-        line: Number of its line in the .ann file, from 1.
     """
 
     kind: str
     pieces: list[tuple[int, int]]
     text: str
-    line: int
 
 
 def read_brat(path: Path, *, vocabulary: str = "", optional_texts: bool = False, encoding: str = "utf-8") -> Corpus:
@@ -52,7 +50,7 @@ def read_brat(path: Path, *, vocabulary: str = "", optional_texts: bool = False,
         encoding: Encoding of both files; offsets count characters.
 
     Raises:
-        SapbertError: E560 (a line), E567 (no .ann, or one without its .txt), E573 (offsets that are not in the text), E404 (not in this encoding).
+        SapbertError: E560 (a line), E567 (no .ann, or one without its .txt), E404 (not in this encoding).
 
     Source:
         Stenetorp et al., EACL 2012.
@@ -76,7 +74,6 @@ def read_brat(path: Path, *, vocabulary: str = "", optional_texts: bool = False,
             mentions += [GoldMention(document, 0, 0, entity.text, ids.get(key, ()), entity.kind) for key, entity in entities.items()]
             continue
         for key, entity in entities.items():
-            _check_places(file, entity, len(documents[document]))
             start, end = entity.pieces[0][0], entity.pieces[-1][1]
             joined = " ".join(documents[document][a:b] for a, b in entity.pieces)
             counts["in_pieces"] += len(entity.pieces) > 1
@@ -85,19 +82,6 @@ def read_brat(path: Path, *, vocabulary: str = "", optional_texts: bool = False,
             text = documents[document][start:end] if fits else entity.text
             mentions.append(GoldMention(document, start, end, text, ids.get(key, ()), entity.kind))
     return Corpus(documents, mentions, {name: count for name, count in counts.items() if count})
-
-
-def _check_places(path: Path, entity: _Entity, length: int) -> None:
-    """Check that each piece of an entity is a part of a text of `length` characters, not empty, and that no pieces overlap.
-
-    Raises:
-        SapbertError: E573.
-    """
-    after = 0
-    for start, end in entity.pieces:
-        if not after <= start < end <= length:
-            raise fail("E573", path=path, line=entity.line, start=start, end=end, length=length)
-        after = end
 
 
 def _text(path: Path, encoding: str) -> str:
@@ -128,7 +112,7 @@ def _annotations(path: Path, vocabulary: str, encoding: str, counts: Counter[str
     for number, line in numbered_lines(path, encoding):
         if found := _ENTITY.fullmatch(line):
             pieces = sorted((int(a), int(b)) for a, b in (piece.split() for piece in found[3].split(";")))
-            entities[found[1]] = _Entity(found[2], pieces, found[4], number)
+            entities[found[1]] = _Entity(found[2], pieces, found[4])
         elif found := _REFERENCE.fullmatch(line):
             references.setdefault(found[1], []).append(found[2])
         elif (found := _NOTE.fullmatch(line)) and _are_ids(found[2], vocabulary):
