@@ -281,8 +281,8 @@ class CandidateSearch:
         if self.settings.new_words or others is None or not answer.linked or answer.explain["exact"]:
             return found
         kb = self.bundle.kb
-        kinds = {kind.group for tui in kb.concept(kb.row_of(answer.explain["id"])).types if (kind := semantic_types.load().get(tui)) is not None}
-        if not kinds or not kinds <= others:
+        kinds = semantic_types.groups_of(kb.concept(kb.row_of(answer.explain["id"])).types)
+        if not kinds or not others.issuperset(kinds):
             return found
         kept = answer.candidates if self.score_gap is not None else []
         explain = {**answer.explain, "linked": False}

@@ -221,18 +221,20 @@ def _only_one_written_so(mention: str, tied: Sequence[str], kb: KnowledgeBase) -
 def _tied_concept_of(meaning: Meaning, tied: Sequence[str], kb: KnowledgeBase) -> Optional[str]:
     """Return the only concept with the abbreviation as a name that has the meaning in almost the same words; None if there is none.
 
-    A name of it must have the letters of the meaning ("broncho-pulmonary"), or all of its words, in this or another form ("rapidly progressive glomerulonephritis" for "rapidly progressing
-    glomerulonephritis"), also misspelt. It may have one word more ("oxygen saturation" for "saturation"), but none that makes another thing of
-    it: "G6PD deficiency" is not glucose-6-phosphate dehydrogenase.
+    A name of it must have the letters of the meaning ("broncho-pulmonary"), or all of its words, in this or another form ("rapidly progressive
+    glomerulonephritis" for "rapidly progressing glomerulonephritis"), also misspelt. It may have one word more ("oxygen saturation" for
+    "saturation"), but none that makes another thing of it: "G6PD deficiency" is not glucose-6-phosphate dehydrogenase.
     """
-    same = [concept for concept in tied if any(_bare(name.text) == _bare(meaning.name) for name in kb.names_of(kb.row_of(concept)))]
+    names = {concept: [name.text for name in kb.names_of(kb.row_of(concept))] for concept in tied}
+    letters = _bare(meaning.name)
+    same = [concept for concept, texts in names.items() if letters in map(_bare, texts)]
     if len(same) == 1:
         return same[0]
     wanted = _content_words(meaning.name)
     fitting: Dict[str, int] = {}  # concept -> smallest number of additional words
-    for concept in tied:
-        for name in kb.names_of(kb.row_of(concept)):
-            more = None if normal(name.text) == meaning.abbreviation else _additional(wanted, _content_words(name.text))
+    for concept, texts in names.items():
+        for text in texts:
+            more = None if normal(text) == meaning.abbreviation else _additional(wanted, _content_words(text))
             if more is not None and len(more) <= 1 and OTHER_THINGS.isdisjoint(more):
                 fitting[concept] = min(fitting.get(concept, len(more)), len(more))
     best = [concept for concept, count in fitting.items() if count == min(fitting.values())]

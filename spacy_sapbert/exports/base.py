@@ -94,9 +94,7 @@ def has(row: Row, *statuses: str) -> bool:
 
 def groups_of(row: Row) -> list[str]:
     """Return the semantic groups of a record's concept, in the order of its types; the label of the record if the concept has no known type."""
-    known = semantic_types.load()
-    found = [known[tui].group for tui in row["types"] if tui in known]
-    return list(dict.fromkeys(found)) or [row["label"]]
+    return semantic_types.groups_of(row["types"]) or [row["label"]]
 
 
 def codes_of(row: Row, vocabulary: str) -> list[str]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 SHORTEST = 6  # letters of an adjective: shorter ones ("lytic", "otic") have too many meanings
 
-# Ending of a plural -> endings of its singular, the longest ending first: "thromboses", "stenoses", "scotomata", "fistulae", "cortices", "keratoses"
+# Ending of a plural -> endings of its singular: "thromboses", "stenoses", "scotomata", "fistulae", "cortices", "keratoses"
 _PLURALS: dict[str, tuple[str, ...]] = {
     "omata": ("oma",),
     "nges": ("nx",),
@@ -66,6 +66,8 @@ _ADJECTIVES: dict[str, tuple[str, ...]] = {
     "itic": ("itis",),
 }
 
+LONGEST = max(map(len, [*_PLURALS, *_ADJECTIVES]))
+
 
 def singulars(name: str) -> list[str]:
     """Return a normalised name with its last word in the singular, if that word may be a plural from Latin or Greek.
@@ -84,8 +86,8 @@ def nouns(name: str) -> list[str]:
 
 
 def _with_endings(name: str, endings: dict[str, tuple[str, ...]]) -> list[str]:
-    """Return a name with the first of its possible endings replaced by each of that ending's alternatives."""
-    for ending, others in endings.items():
-        if name.endswith(ending) and len(name) > len(ending):
-            return [name[: -len(ending)] + other for other in others]
+    """Return a name with the longest of its possible endings replaced by each of that ending's alternatives."""
+    for size in range(min(LONGEST, len(name) - 1), 0, -1):
+        if name[-size:] in endings:
+            return [name[:-size] + other for other in endings[name[-size:]]]
     return []

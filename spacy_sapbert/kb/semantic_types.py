@@ -64,6 +64,12 @@ def groups() -> dict[str, frozenset[str]]:
     return {name: frozenset(t.tui for t in load().values() if t.group == name) for name in names}
 
 
+def groups_of(tuis: Iterable[str]) -> list[str]:
+    """Return the distinct semantic groups of some types, in their order. Unknown types are left out."""
+    known = load()
+    return list(dict.fromkeys(known[tui].group for tui in tuis if tui in known))
+
+
 def current(tui: str) -> str:
     """Return the type that is used now for a retired one: T109, Organic Chemical, for T110, Steroid. Other types are returned as they are."""
     return RETIRED.get(tui, tui)

@@ -39,7 +39,7 @@ from ..kb.removals import forms_of_name
 from ..kb.writing import CAPITALS, MEASURED, POSSESSIVE, fits, has_value, in_capitals, is_mostly_capitals
 from ..registry import check_linker_name
 from . import casing
-from .beside import glued, is_adjective, is_title, means_something_else, names_many_tests
+from .beside import FINDING, glued, is_adjective, is_title, means_something_else, names_many_tests
 from .headed import headed
 from .joining import WHOLE, Match, Places, chosen, trimmed, with_items
 from .letters import letters
@@ -464,10 +464,11 @@ class ConceptMatcher(DocComponent):
                 last += 1
             if len(places) == 1 and places[0] not in added and not _stands_for_name(text, first, last, wanted):
                 return None
-            describes = self._language in ENGLISH and len(places) == 1 and places[0] not in added and self._group(label) in DESCRIBING
+            group = self._group(label)
+            describes = self._language in ENGLISH and len(places) == 1 and places[0] not in added and group in DESCRIBING
             if describes and not nested and is_adjective(text, first, last):
                 return None
-            if is_title(text[first:last]) or (self._group(label) == LISTED and means_something_else(text, first, last, LISTED)):
+            if is_title(text[first:last]) or (group == FINDING and means_something_else(text, first, last, group)):
                 return None
             if len(places) > 1 and wanted == CAPITALS and not any(self._is_word_in_capitals(found[i].group()) for i in places):
                 return None

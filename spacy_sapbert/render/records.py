@@ -235,9 +235,7 @@ def group_of(row: Row) -> str:
     """Return the semantic group for a record's colour: its label, if that is a group; else the group of the linked concept; else "other"."""
     if row["label"] in GROUPS:
         return str(row["label"])
-    known = semantic_types.load()
-    groups = [known[tui].group for tui in row["types"] if tui in known]
-    return next((group for group in groups if group in GROUPS), "other")
+    return next((group for group in semantic_types.groups_of(row["types"]) if group in GROUPS), "other")
 
 
 def same(row: Row) -> tuple[str, str, str]:

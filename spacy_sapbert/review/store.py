@@ -134,10 +134,7 @@ class ReviewStore:
         Raises:
             SapbertError: E084, there is no such note.
         """
-        found = self._database.rows("SELECT note, id, text, lang, direction, linked_with FROM note WHERE id = ?", note_id)
-        if not found:
-            raise fail("E084", what="note")
-        return Note(*found[0])
+        return Note(*self._found("note", "SELECT note, id, text, lang, direction, linked_with FROM note WHERE id = ?", note_id))
 
     def note_of(self, mention: int) -> str:
         """Return the id of the note of a mention.
@@ -145,10 +142,18 @@ class ReviewStore:
         Raises:
             SapbertError: E084, there is no such mention.
         """
-        found = self._database.rows("SELECT id FROM note JOIN mention ON mention.note = note.note WHERE mention = ?", mention)
-        if not found:
-            raise fail("E084", what="mention")
-        return str(found[0][0])
+        return str(self._found("mention", "SELECT id FROM note JOIN mention ON mention.note = note.note WHERE mention = ?", mention)[0])
+
+    def _found(self, what: str, sql: str, value: str | int) -> Any:
+        """Return the only row of a query.
+
+        Raises:
+            SapbertError: E084, there is none.
+        """
+        rows = self._database.rows(sql, value)
+        if not rows:
+            raise fail("E084", what=what)
+        return rows[0]
 
     def count(self) -> tuple[int, int]:
         """Return the numbers of notes and of mentions."""
@@ -268,23 +273,19 @@ class ReviewStore:
         if isinstance(said, (AddName, StopName)):
             return None
         if isinstance(said, Undo):
-            found = connection.execute("SELECT reviewer, kind FROM event WHERE event = ?", (said.event,)).fetchone()
-            if found is None:
-                raise fail("E084", what="event")
-            if found[0] != reviewer or found[1] == "undo":
+            by, kind = self._found("event", "SELECT reviewer, kind FROM event WHERE event = ?", said.event)
+            if by != reviewer or kind == "undo":
                 raise fail("E082", why="only an event of the same reviewer can be undone, and an undo can't be undone.")
             return None
         if isinstance(said, AddMention):
-            note = connection.execute("SELECT note, text FROM note WHERE id = ?", (said.note,)).fetchone()
-            if note is None:
-                raise fail("E084", what="note")
-            start, end = _place(said.start, said.end, note[1])
-            if (there := self._mention_at(said.note, start, end)) is not None:
+            note = self.note(said.note)
+            start, end = _place(said.start, said.end, note.text)
+            if (there := self._mention_at(note, start, end)) is not None:
                 return there
             row = {
                 "start": start,
                 "end": end,
-                "mention": note[1][start:end],
+                "mention": note.text[start:end],
                 "label": said.label,
                 "status": None,
                 "nested": False,
@@ -295,21 +296,19 @@ class ReviewStore:
                 "explain": {},
             }
             sql = "INSERT OR IGNORE INTO mention (note, start, end, cui, doubt, added, record) VALUES (?, ?, ?, ?, -1, 1, ?)"
-            connection.execute(sql, (note[0], start, end, said.cui, json.dumps(row, ensure_ascii=False)))
+            connection.execute(sql, (note.number, start, end, said.cui, json.dumps(row, ensure_ascii=False)))
             same = "SELECT mention FROM mention WHERE note = ? AND start = ? AND end = ? AND added = 1"
-            return int(connection.execute(same, (note[0], start, end)).fetchone()[0])
-        found = connection.execute("SELECT text, id FROM note JOIN mention ON mention.note = note.note WHERE mention = ?", (said.mention,)).fetchone()
-        if found is None:
-            raise fail("E084", what="mention")
+            return int(connection.execute(same, (note.number, start, end)).fetchone()[0])
+        note = self.note(self.note_of(said.mention))
         if isinstance(said, MoveSpan):
-            start, end = _place(said.start, said.end, found[0])
-            if self._mention_at(found[1], start, end) not in (None, said.mention):
+            start, end = _place(said.start, said.end, note.text)
+            if self._mention_at(note, start, end) not in (None, said.mention):
                 raise fail("E082", why=f"another mention has the span {start}-{end}.")
         return said.mention
 
-    def _mention_at(self, note_id: str, start: int, end: int) -> int | None:
+    def _mention_at(self, note: Note, start: int, end: int) -> int | None:
         """Return the number of the mention of a note that has a span now; None if there is none."""
-        return next((mention.number for mention in self.mentions(self.note(note_id)) if place_of(mention) == (start, end)), None)
+        return next((mention.number for mention in self.mentions(note) if place_of(mention) == (start, end)), None)
 
     def log(self) -> Log:
         """Return the log with all events that are in the file now. The object is shared, so do not change it."""
