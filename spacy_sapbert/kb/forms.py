@@ -65,8 +65,7 @@ _ADJECTIVES: dict[str, tuple[str, ...]] = {
     "otic": ("osis",),
     "itic": ("itis",),
 }
-
-LONGEST = max(map(len, [*_PLURALS, *_ADJECTIVES]))
+LONGEST = max(map(len, [*_PLURALS, *_ADJECTIVES]))  # letters of an ending
 
 
 def singulars(name: str) -> list[str]:
