@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from cachetools import LRUCache
 
-from .bundle import LinkerBundle, is_default
+from .bundle import LinkerBundle, is_default, is_fast
 from .calibration import Calibration, Evidence, Observed
 from .candidates import DECIMALS, EMPTY, Candidate, Hits, Ranking, Rules, Standing, rank
 from .context.base import Choice
@@ -32,9 +32,19 @@ from .kb.removals import Blocked
 from .kb.writing import is_acronym
 from .ranking.features import FeatureReader
 from .ranking.fit import Example
+from .ranking.pairs import cross_encoder
 from .ranking.ranker import FEATURES
-from .ranking.rerank import COMPARED, SHIPPED_RERANKER, NameComparer, read_reranker, static_encoder
-from .settings import COSINE, LEARNED, Filter, Settings
+from .ranking.rerank import (
+    READ,
+    SHIPPED_CROSS_RERANKER,
+    SHIPPED_CROSS_RERANKER_FAST,
+    SHIPPED_RERANKER,
+    NameComparer,
+    Reranker,
+    read_reranker,
+    static_encoder,
+)
+from .settings import COSINE, CROSS_ENCODER, LEARNED, NAMES, Filter, Settings
 from .types import Bools1d, Floats2d, Ints1d, Ints2d
 
 NO_THRESHOLD = -2.0  # below every cosine
@@ -43,6 +53,7 @@ CHOSEN_BY_CONTEXT_SCORE = 1.0  # score of a concept that only the context chose:
 MAX_MENTION_CHARS = 1_000  # longer mentions are cut; the encoder reads only 25 tokens
 EXACT_BUDGET = 0.05  # search budget of an exact match: its concept is known, only the other candidates are searched
 FORMS_BUDGET = 0.125  # search budget with `new_words=False`: names with the same words in other forms are very near
+FITTING = {NAMES: "the default encoder", CROSS_ENCODER: "the default encoder or the fast encoder"}  # setting `rerank` -> encoders that it works with
 VOCABULARIES_SHOWN = 12  # in an error message
 SHORT = 3  # characters of a mention that often has several meanings
 # label of a mention -> semantic groups of concepts to which it is not linked by a similar name with fewer words: "bone saw" is no bone
@@ -119,6 +130,7 @@ class CandidateSearch:
         settings: settings of the component.
         component: its name, for messages.
         lock: held while the encoder works. Searches that share an encoder must share the lock.
+        comparer: compares mentions with names for the reranker; None makes the one that `rerank` asks for.
 
     Raises:
         SapbertError: E010, `target_precision` or `coverage` needs a calibration; E011, the calibration can't reach it; E050, `rank` needs a ranker;
@@ -126,7 +138,15 @@ class CandidateSearch:
             vocabulary or language.
     """
 
-    def __init__(self, bundle: LinkerBundle, settings: Settings, *, component: str = "sapbert_linker", lock: threading.RLock | None = None) -> None:
+    def __init__(
+        self,
+        bundle: LinkerBundle,
+        settings: Settings,
+        *,
+        component: str = "sapbert_linker",
+        lock: threading.RLock | None = None,
+        comparer: NameComparer | None = None,
+    ) -> None:
         if settings.vocabularies:
             bundle.kb.allowed_vocabulary_sets(settings.vocabularies)
         if settings.languages:
@@ -135,12 +155,10 @@ class CandidateSearch:
             raise fail("E050", component=component, path=bundle.folder, why=bundle.why_not_ranked)
         self.bundle, self.settings = bundle, settings
         self.ranker = None if settings.rank == COSINE else bundle.ranker
-        if settings.rerank is not None and not is_default(bundle.encoder):
-            raise fail("E056", component=component, path=bundle.folder)
-        self.reranker = None if settings.rerank is None else read_reranker(SHIPPED_RERANKER)
+        self.reranker = None if settings.rerank is None else _reranker(bundle, settings.rerank, component)
+        self._comparer = make_comparer(bundle.kb, settings.rerank) if comparer is None else comparer
         if self.reranker is not None:
             static_encoder()  # read here, so that a missing file is not the error of a note
-        self._comparer = NameComparer(partial(_names_of, bundle.kb), lambda names: static_encoder().encode(names))
         self._features = FeatureReader(partial(_surface_forms, bundle.kb))  # not a bound method: it would refer back to this search
         self.least_probability, self.score_gap = _targets(bundle, settings, component)
         encoder = bundle.encoder
@@ -265,7 +283,7 @@ class CandidateSearch:
         if self.ranker is not None:
             found["rank"] = {"score": before, **_by_name(FEATURES, first)}
         if reranked:
-            found["rerank"] = {"score": score, "first": before, **_by_name(COMPARED, second)}
+            found["rerank"] = {"score": score, "first": before, **_by_name(READ, second)}
         return found
 
     def of_kind(self, found: Found, label: str) -> Found:
@@ -369,6 +387,10 @@ class CandidateSearch:
         if count:
             warn("W005", count=count, n=len(ids), examples=examples)
 
+    def exact_matches(self, names: Sequence[str]) -> set[str]:
+        """Return those of some normalised mentions that are a name of the knowledge base, in any form."""
+        return set(_find(self.bundle.kb, names, self.settings.language))
+
     def observe(self, queries: Sequence[Query], gold: Sequence[str]) -> list[Observed]:
         """Return how this search ranks annotated mentions. The threshold is ignored.
 
@@ -435,7 +457,8 @@ class CandidateSearch:
     def reranking_examples(self, queries: Sequence[Query], gold: Sequence[str]) -> list[Example]:
         """Return the values by which the candidates of annotated mentions are reranked, best score first.
 
-        The columns are the score and those of `COMPARED`. For the rest see `examples`.
+        The columns are the score that ranks the candidate, and those of `COMPARED`, or of `READ` with the cross-encoder. The order is that of this
+        score. For the rest see `examples`.
 
         Args:
             queries: see `observe`.
@@ -443,8 +466,7 @@ class CandidateSearch:
         """
 
         def compared(names: Sequence[str], hits: Hits) -> npt.NDArray[np.float64]:
-            best = hits.starts
-            return np.column_stack([hits.score[best], self._comparer.compared(names, hits.query[best], hits.concept[best])])
+            return np.column_stack([self._first(names, hits).scores, self._comparer.values(names, hits, np.arange(len(hits.starts)))])
 
         return self._examples(queries, gold, compared)
 
@@ -462,7 +484,7 @@ class CandidateSearch:
 
                 def watch(names: Sequence[str], hits: Hits, types: Filter = types) -> Standing:
                     values, best = read(names, hits), hits.starts
-                    order = np.lexsort((hits.concept[best], hits.place[best], -hits.score[best], hits.query[best]))
+                    order = np.lexsort((hits.concept[best], hits.place[best], -values[:, 0], hits.query[best]))
                     concept, query, values = hits.concept[best][order], hits.query[best][order], values[order]
                     for q in np.unique(query).tolist():
                         seen[names[q], types] = concept[query == q], values[query == q]
@@ -599,11 +621,12 @@ class CandidateSearch:
 
     def _standing(self, names: Sequence[str], hits: Hits) -> Standing:
         """Rank hits of normalised mentions by the ranker or by their scores, then rerank close calls."""
-        if self.ranker is not None:
-            first = self._features.standing(self.ranker, names, hits)
-        else:
-            first = self._by_score(hits)
+        first = self._first(names, hits)
         return first if self.reranker is None else self._comparer.standing(self.reranker, names, hits, first)
+
+    def _first(self, names: Sequence[str], hits: Hits) -> Standing:
+        """Rank hits of normalised mentions by the ranker or by their scores."""
+        return self._by_score(hits) if self.ranker is None else self._features.standing(self.ranker, names, hits)
 
     def _by_score(self, hits: Hits) -> Standing:
         """Return the order by the scores alone. All of it is the share of the cosine."""
@@ -694,6 +717,22 @@ class CandidateSearch:
             and (not settings.vocabularies or not vocabularies.isdisjoint(settings.vocabularies))
             and (not settings.languages or name.language in settings.languages)
         )
+
+
+def make_comparer(kb: KnowledgeBase, rerank: str | None) -> NameComparer:
+    """Return what compares mentions with all names of concepts, with the cross-encoder if `rerank` asks for it. It is read on first use."""
+    with_pairs = rerank == CROSS_ENCODER
+    agreements = (lambda texts: cross_encoder().agreements(texts)) if with_pairs else None
+    return NameComparer(partial(_names_of, kb), lambda names: static_encoder().encode(names), agreements, partial(_surface_forms, kb))
+
+
+def _reranker(bundle: LinkerBundle, rerank: str, component: str) -> Reranker:
+    """Return the reranker of this package for the linker's encoder."""
+    if rerank == CROSS_ENCODER and is_fast(bundle.encoder):
+        return read_reranker(SHIPPED_CROSS_RERANKER_FAST)
+    if not is_default(bundle.encoder):
+        raise fail("E056", rerank=rerank, component=component, path=bundle.folder, fitting=FITTING[rerank])
+    return read_reranker(SHIPPED_CROSS_RERANKER if rerank == CROSS_ENCODER else SHIPPED_RERANKER)
 
 
 def _targets(bundle: LinkerBundle, settings: Settings, component: str) -> tuple[float | None, float | None]:

@@ -13,7 +13,7 @@ from .kb import semantic_types
 from .kb.concept import ENGLISH
 
 LEARNED, COSINE = "learned", "cosine"  # values of `rank`
-NAMES = "names"  # value of `rerank`
+NAMES, CROSS_ENCODER = "names", "cross_encoder"  # values of `rerank`
 SAMPLED, FULL = "sampled", "full"  # values of `verify`
 FAST = "fast"  # the static encoder that comes with this package
 PAIRED = "paired"  # both encoders that come with this package, as one
@@ -55,7 +55,8 @@ class Settings:
         rank: how candidates are ordered: "learned" by the linker's ranker, "cosine" by their scores alone; None is "learned" if the linker has a
             ranker.
         rerank: "names" to rerank close calls: the first ten candidates are compared by up to fifty of their names, also by the fast encoder; needs the
-            default encoder. None does not rerank.
+            default encoder. "cross_encoder": a transformer also reads the mention and the names together; needs the default or the fast encoder.
+            None does not rerank.
         exact_match: give a mention that equals a name the score 1.0, without encoding it.
         candidates_batch_size: number of mentions that are encoded and searched at once.
         cache_size: number of mentions whose answers are cached; 0 is none.
@@ -124,7 +125,7 @@ class Settings:
             fits = share is None or (isinstance(share, (int, float)) and 0.0 < share < 1.0)
             require(setting, fits, "it must be a share, between 0 and 1, or null.")
         require("rank", self.rank in (None, LEARNED, COSINE), f"it must be '{LEARNED}', '{COSINE}', or null.")
-        require("rerank", self.rerank in (None, NAMES), f"it must be '{NAMES}', or null.")
+        require("rerank", self.rerank in (None, NAMES, CROSS_ENCODER), f"it must be '{NAMES}', '{CROSS_ENCODER}', or null.")
         require("verify", self.verify in (SAMPLED, FULL), f"it must be '{SAMPLED}' or '{FULL}'.")
         require("nil", self.nil in ("", "NIL"), "it must be '' or 'NIL'.")
         require("attr_name", self.attr_name.isidentifier(), "it must be a Python name.")

@@ -90,7 +90,7 @@ def resolve(config: Config) -> Recipe:
     # importing these modules registers the functions that recipes can name
     from .data import augment  # noqa: F401
     from .loop import batches, losses, mining, model  # noqa: F401
-    from .tasks import biosyn, cross_lingual, distillation, multitask, self_alignment, sentence_similarity  # noqa: F401
+    from .tasks import biosyn, cross_encoder, cross_lingual, distillation, multitask, self_alignment, sentence_similarity  # noqa: F401
 
     made = dict(registry.resolve(config))
     made.setdefault("task", self_alignment.self_alignment())

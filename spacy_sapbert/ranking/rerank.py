@@ -1,7 +1,7 @@
-"""Rerank close calls: compare a mention with all names of its first candidates, by the static encoder.
+"""Rerank close calls: compare a mention with all names of its first candidates, by the static encoder, and by the cross-encoder if it is asked for.
 
 A search scores a concept by its nearest name only. If two candidates score nearly the same, the other names of the concepts, and an encoder
-that reads words and letters instead of tokens, often say which one is right.
+that reads words and letters instead of tokens, often say which one is right. The cross-encoder reads the mention and the names together.
 """
 
 from __future__ import annotations
@@ -23,15 +23,20 @@ from ..encoders.static import StaticEncoder
 from ..errors import DamagedFile, fail
 from ..files import read_stored
 from ..types import Floats2d, Ints1d
+from .pairs import NAMES, pair_text
 
 FORMAT = 1
 COMPARED = ("nearest_name", "canonical_name")
+READ = (*COMPARED, "agreement")  # with the cross-encoder
 SHIPPED_RERANKER = Path(__file__).parents[1] / "data" / "reranker.json"  # made by `python -m training reranker`
+SHIPPED_CROSS_RERANKER = SHIPPED_RERANKER.with_name("reranker_cross_encoder.json")  # `--rerank cross_encoder`, for the default encoder
+SHIPPED_CROSS_RERANKER_FAST = SHIPPED_RERANKER.with_name("reranker_cross_encoder_fast.json")  # the same, for the fast encoder
 DEPTH = 10  # candidates of a mention that are compared again
 MOST_NAMES = 50  # names of a concept that are compared
 CACHED = 5_000  # concepts whose vectors are cached, about 8 kB each
 Floats = npt.NDArray[np.float64]
 Encode = Callable[[Sequence[str]], Floats2d]
+Agreements = Callable[[Sequence[str]], Floats]
 
 
 @dataclass(frozen=True)
@@ -39,21 +44,26 @@ class Reranker:
     """Which mentions are reranked, and how much the other names of their candidates count.
 
     Args:
-        weights: a weight for each of COMPARED, relative to the weight of the first score, which is 1.
+        weights: a weight for each of COMPARED, or of READ, relative to the weight of the first score, which is 1.
         margin: a mention is a close call if its first candidate is at most this far before the runner-up.
         fit_on: a description of the data, in words.
     """
 
-    weights: tuple[float, float]
+    weights: tuple[float, ...]
     margin: float
     fit_on: str
+
+    @property
+    def features(self) -> tuple[str, ...]:
+        """What the weights belong to: COMPARED or READ."""
+        return READ[: len(self.weights)]
 
     def to_json(self) -> str:
         """Return the text that `read_reranker` reads."""
         content = {
             "kind": "reranker",
             "format": FORMAT,
-            "features": COMPARED,
+            "features": self.features,
             "weights": self.weights,
             "margin": self.margin,
             "fit_on": self.fit_on,
@@ -68,8 +78,8 @@ class _Stored(BaseModel):
 
     kind: Literal["reranker"]
     format: Literal[1]
-    features: tuple[Literal["nearest_name"], Literal["canonical_name"]]
-    weights: tuple[float, float]
+    features: tuple[str, ...]
+    weights: tuple[float, ...]
     margin: Annotated[float, Field(ge=0.0)]
     fit_on: str
 
@@ -85,6 +95,8 @@ def read_reranker(path: Path) -> Reranker:
         stored = read_stored(path, _Stored, kind="reranker", version=FORMAT, damaged="E057")
     except OSError as error:
         raise fail("E057", DamagedFile, path=path, why=f"it can't be read ({type(error).__name__})") from error
+    if stored.features not in (COMPARED, READ) or len(stored.weights) != len(stored.features):
+        raise fail("E057", DamagedFile, path=path, why=f"it has {len(stored.weights)} weights for {', '.join(stored.features) or 'no feature'}")
     return Reranker(stored.weights, stored.margin, stored.fit_on)
 
 
@@ -105,10 +117,18 @@ class NameComparer:
     Args:
         names: row of a concept -> its normalised names, the canonical one first.
         encode: names -> vectors (n, d), L2-normalised.
+        agreements: the cross-encoder, texts of pairs -> their agreements; None compares by vectors alone.
+        forms: rows of the knowledge base -> their surface forms; the cross-encoder reads the names that the search found.
     """
 
-    def __init__(self, names: Callable[[int], list[str]], encode: Encode) -> None:
-        self._names, self._encode = names, encode
+    def __init__(
+        self,
+        names: Callable[[int], list[str]],
+        encode: Encode,
+        agreements: Agreements | None = None,
+        forms: Callable[[Sequence[int]], list[str]] | None = None,
+    ) -> None:
+        self._names, self._encode, self._agreements, self._forms = names, encode, agreements, forms
         self._vectors: LRUCache[int, Floats2d] = LRUCache(CACHED)  # of a concept, by its row
 
     def compared(self, mentions: Sequence[str], query: Ints1d, concept: Ints1d) -> Floats:
@@ -129,6 +149,28 @@ class NameComparer:
             cosines = of[row] @ vectors[q]  # (names,)
             found[i] = cosines.max(), cosines[0]
         return found
+
+    def values(self, mentions: Sequence[str], hits: Hits, pairs: Ints1d) -> Floats:
+        """Return what pairs of a mention and a concept are reranked by, (g, 2), or (g, 3) with the cross-encoder: COMPARED or READ.
+
+        Args:
+            mentions: (q,) normalised mentions.
+            hits: names that were found.
+            pairs: (g,) positions in `hits.starts`.
+        """
+        best = hits.starts[pairs]
+        cosines = self.compared(mentions, hits.query[best], hits.concept[best])
+        if self._agreements is None or self._forms is None:
+            return cosines
+        ends = np.append(hits.starts[1:], len(hits.query))[pairs]
+        rows = [hits.surface_form[start : min(end, start + NAMES)].tolist() for start, end in zip(best.tolist(), ends.tolist())]
+        known = list(dict.fromkeys(row for each in rows for row in each))
+        form = dict(zip(known, self._forms(known)))
+        texts = [
+            pair_text(mentions[query], [*self._names(concept)[:1], *(form[row] for row in each)])
+            for query, concept, each in zip(hits.query[best].tolist(), hits.concept[best].tolist(), rows)
+        ]
+        return np.column_stack([cosines, self._agreements(texts)])
 
     def _vectors_of(self, rows: dict[int, None]) -> dict[int, Floats2d]:
         """Return the vectors of the names of each concept, the canonical name's first."""
@@ -155,16 +197,16 @@ class NameComparer:
             first: the order before; its shares have f columns.
 
         Returns:
-            The scores, and shares with two more columns, one for each of COMPARED.
+            The scores, and shares with more columns, one for each of the reranker's features.
         """
         best = hits.starts
         query, concept, place = hits.query[best], hits.concept[best], hits.place[best]
         order = np.lexsort((concept, place, -first.scores, query))
-        more = np.zeros((len(best), len(COMPARED)))
+        more = np.zeros((len(best), len(reranker.features)))
         groups = [group for group in np.split(order, np.flatnonzero(np.diff(query[order])) + 1) if is_close(first.scores[group], reranker.margin)]
         if groups:
             again = np.concatenate([group[:DEPTH] for group in groups])
-            more[again] = self.compared(mentions, query[again], concept[again]) * np.array(reranker.weights)
+            more[again] = self.values(mentions, hits, again) * np.array(reranker.weights)
             for group in groups:
                 lowest = group[:DEPTH][np.argmin(more[group[:DEPTH]].sum(axis=1))]
                 more[group[DEPTH:]] = more[lowest]

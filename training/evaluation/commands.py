@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
@@ -131,6 +132,8 @@ def reranker(
     test: Annotated[str, typer.Option(help="Parts of corpora to measure on, separated by commas. Each part of --fit is measured, too.")] = "",
     data: Annotated[Path, typer.Option(help=DATA)] = Path("assets"),
     work: Annotated[Path, typer.Option(help=WORK)] = Path("artifacts/evaluation"),
+    rerank: Annotated[str, typer.Option(help="names, or cross_encoder, which is only measured: --fit is not used.")] = "names",
+    fast: Annotated[bool, typer.Option("--fast", help="For linkers with the fast encoder; only with --rerank cross_encoder.")] = False,
     reranker: Annotated[Path | None, typer.Option(help="File for the reranker. Default: the one of this package.")] = None,
     out: Annotated[Path, typer.Option(help="JSON file for the figures.")] = Path("metrics/reranker.json"),
 ) -> None:
@@ -138,7 +141,28 @@ def reranker(
     from .catalogue import split_commas
     from .reranker import train_and_write
 
-    typer.echo(train_and_write(split_commas(fit), split_commas(test), data, work, out, reranker=reranker, progress=True))
+    typer.echo(train_and_write(split_commas(fit), split_commas(test), data, work, out, rerank=rerank, fast=fast, reranker=reranker, progress=True))
+
+
+def close_calls(
+    fit: Annotated[str, typer.Option(help="Parts of corpora to train on, separated by commas.")] = "ncbi-train,bc5cdr-train,gsc-dev,biomap",
+    test: Annotated[str, typer.Option(help="Parts of corpora to measure on, separated by commas.")] = "ncbi-dev,bc5cdr-dev",
+    data: Annotated[Path, typer.Option(help=DATA)] = Path("assets"),
+    work: Annotated[Path, typer.Option(help=WORK)] = Path("artifacts/evaluation"),
+    names: Annotated[int, typer.Option(help="Number of names of each dictionary that become mentions.")] = 3_000,
+    repeat: Annotated[int, typer.Option(help="How often each gold mention is in the training file.")] = 2,
+    seed: Annotated[int, typer.Option(help="Decides which names are drawn, and how they are changed.")] = 0,
+    out: Annotated[Path, typer.Option(help="Folder for train.jsonl and dev.jsonl.")] = Path("artifacts/close_calls"),
+) -> None:
+    """Write annotated mentions with their candidates, for the recipe cross_encoder.cfg."""
+    from .benchmarks import BenchmarkReader
+    from .catalogue import split_commas
+    from .close_calls import write_close_calls
+
+    nowhere = Path("no-such-folder")
+    reader = BenchmarkReader(data, nowhere, nowhere, work, progress=True)
+    found = write_close_calls(split_commas(fit), split_commas(test), reader, out, names=names, repeat=repeat, seed=seed, progress=True)
+    typer.echo(json.dumps(found))
 
 
 def end_to_end(

@@ -15,19 +15,34 @@ from typing import Any, NamedTuple
 import numpy as np
 import spacy
 
+from spacy_sapbert.build.linker import shipped_ranker
 from spacy_sapbert.bundle import LinkerBundle
 from spacy_sapbert.candidates import DECIMALS
+from spacy_sapbert.encoders.base import Encoder
+from spacy_sapbert.encoders.static import StaticEncoder
 from spacy_sapbert.encoders.transformer import NameEncoder
 from spacy_sapbert.files import write_text
 from spacy_sapbert.indexes.exact import ExactIndex
 from spacy_sapbert.kb.additions import Additions
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from spacy_sapbert.ranking.fit import Example, fit_weights
-from spacy_sapbert.ranking.rerank import COMPARED, DEPTH, SHIPPED_RERANKER, Reranker, is_close
-from spacy_sapbert.search import CandidateSearch, Query
-from spacy_sapbert.settings import Settings
+from spacy_sapbert.ranking.pairs import cross_encoder
+from spacy_sapbert.ranking.rerank import (
+    COMPARED,
+    DEPTH,
+    READ,
+    SHIPPED_CROSS_RERANKER,
+    SHIPPED_CROSS_RERANKER_FAST,
+    SHIPPED_RERANKER,
+    Reranker,
+    is_close,
+)
+from spacy_sapbert.search import CandidateSearch, Query, make_comparer
+from spacy_sapbert.settings import CROSS_ENCODER, NAMES, Settings
 
 from ..corpora import GOLD
+from ..errors import fail
+from ..tasks.cross_encoder import SCALE, SCORE_WEIGHTS
 from .benchmarks import BenchmarkReader
 from .evaluate import header
 from .parts import check_fit_and_test, known_gold, read_apart
@@ -40,6 +55,15 @@ PROTOCOL = (
     "exact search by the default encoder over the corpus's own dictionary. Per cent of these mentions whose gold concept is first; mentions whose "
     "concept was not found count as wrong, those whose concept the dictionary does not have are left out. Each corpus was measured with weights that "
     "were trained on the corpora of the other dictionaries; documents that are in two corpora count only in the first one. p: exact McNemar test."
+)
+
+
+CROSS_MARGIN = 0.15
+CROSS_PROTOCOL = (
+    "Gold mentions whose text is not a name of the dictionary, each text with the same gold counted once; abbreviations resolved as the linker does; "
+    "exact search over the corpus's own dictionary. Per cent of these mentions whose gold concept is first; mentions whose concept was not found count as "
+    "wrong, those whose concept the dictionary does not have are left out. The cross-encoder was not trained on these parts, but on other parts of the same "
+    "corpora; the weights are those of its training. p: exact McNemar test."
 )
 
 
@@ -112,22 +136,37 @@ def p_value(won: int, lost: int) -> float:
     return float(binomtest(won, won + lost).pvalue) if won + lost else 1.0
 
 
-def make_search(kb: KnowledgeBase, encoder: NameEncoder, *, progress: bool = False) -> CandidateSearch:
-    """Return an exact search over the names of a knowledge base."""
+def make_search(kb: KnowledgeBase, encoder: Encoder, *, rerank: str | None = None, progress: bool = False) -> CandidateSearch:
+    """Return an exact search over the names of a knowledge base, with the ranker of the package for the encoder.
+
+    Args:
+        kb: The knowledge base.
+        encoder: The encoder.
+        rerank: What its examples for reranking hold; the search itself does not rerank.
+        progress: Show a progress bar.
+    """
     vectors = encoder.encode(list(kb.surface_forms()), progress=progress)
-    bundle = LinkerBundle(kb.path, kb, encoder, ExactIndex.over(vectors), ranker=None, calibration=None, additions=Additions())
-    return CandidateSearch(bundle, Settings(spans_key=GOLD, language="en"))
+    bundle = LinkerBundle(kb.path, kb, encoder, ExactIndex.over(vectors), ranker=shipped_ranker(encoder), calibration=None, additions=Additions())
+    return CandidateSearch(bundle, Settings(spans_key=GOLD, language="en"), comparer=make_comparer(kb, rerank))
 
 
-def read_parts(names: Sequence[str], reader: BenchmarkReader, *, progress: bool = False) -> dict[str, Part]:
-    """Read parts of corpora, and search their mentions in their dictionaries. Each dictionary is encoded once."""
-    nlp, encoder = spacy.blank("en"), NameEncoder().initialize()
+def read_parts(names: Sequence[str], reader: BenchmarkReader, *, rerank: str = NAMES, fast: bool = False, progress: bool = False) -> dict[str, Part]:
+    """Read parts of corpora, and search their mentions in their dictionaries. Each dictionary is encoded once.
+
+    Args:
+        names: The parts.
+        reader: Reads the corpora and their dictionaries.
+        rerank: "names", or "cross_encoder".
+        fast: Search with the fast encoder and its ranker, instead of the default encoder.
+        progress: Show progress bars.
+    """
+    nlp, encoder = spacy.blank("en"), (StaticEncoder() if fast else NameEncoder()).initialize()
     searches: dict[str, CandidateSearch] = {}
     parts = {}
     for name, corpus in read_apart(reader, names).items():
         dictionary = reader.dictionary_of(name)
         if dictionary not in searches:
-            searches[dictionary] = make_search(reader.knowledge_base(name), encoder, progress=progress)
+            searches[dictionary] = make_search(reader.knowledge_base(name), encoder, rerank=rerank, progress=progress)
         search = searches[dictionary]
         queries, gold = known_gold(corpus, nlp, search)
         parts[name] = Part(dictionary, search.reranking_examples(queries, gold), queries, gold, search)
@@ -144,16 +183,25 @@ def _cut(examples: Sequence[Example]) -> list[Example]:
     return [Example(example.values[:DEPTH], example.right[:DEPTH]) for example in examples]
 
 
-def cost(parts: Mapping[str, Part], reranker: Reranker) -> float:
-    """Return the time of encoding and searching all mentions with reranking, relative to the time without. The vectors of concepts are cached."""
+def whole(parts: Mapping[str, Part], reranker: Reranker) -> tuple[float, dict[str, tuple[float, float]]]:
+    """Search all mentions of the parts, each occurrence, also exact matches, without and with reranking.
+
+    Returns:
+        The time of encoding and searching with reranking, relative to the time without; the vectors of concepts are cached. And for each part the per
+        cent of its mentions whose first candidate is right, without and with reranking.
+    """
     seconds = []
+    right: dict[str, list[float]] = {name: [] for name in parts}
+    if reranker.features == READ:
+        cross_encoder().forget()  # it has read these pairs before
     for used in (None, reranker):
         start = time.perf_counter()
-        for part in parts.values():
+        for name, part in parts.items():
             part.search.reranker = used
-            part.search.observe(part.queries, part.gold)
+            seen = part.search.observe(part.queries, part.gold)
+            right[name].append(100.0 * float(np.mean([each.right for each in seen])) if seen else 0.0)
         seconds.append(time.perf_counter() - start)
-    return seconds[1] / seconds[0]
+    return seconds[1] / seconds[0], {name: (before, after) for name, (before, after) in right.items()}
 
 
 def train_reranker(fit: Sequence[str], test: Sequence[str], reader: BenchmarkReader, *, progress: bool = False) -> tuple[Reranker, dict[str, Any]]:
@@ -189,24 +237,70 @@ def fitted(parts: Mapping[str, Part], fit: Sequence[str]) -> tuple[Reranker, dic
         SapbertError: E047 (too few mentions).
     """
     weights = {name: fit_weights(others(parts, fit, name)) for name in parts}
-    whole = fit_weights([_cut(parts[name].examples) for name in fit])
+    all_weights = fit_weights([_cut(parts[name].examples) for name in fit])
     words = f"gold mentions of {', '.join(fit)}"
-    made = Reranker((whole[1], whole[2]), MARGIN, words)
+    made = Reranker(all_weights[1:], MARGIN, words)
     rows = {name: _row(part.examples, changes(part.examples, weights[name], MARGIN)) for name, part in parts.items()}
+    ratio, every = whole(parts, made)
+    found = {
+        **header("reranker", FORMAT, PROTOCOL),
+        "fit_on": words,
+        "corpora": rows,
+        "margins": _by_margin(parts, weights),
+        "weights": dict(zip(("score", *COMPARED), all_weights)),
+        "all_mentions": {name: {"n": len(parts[name].queries), "before": before, "after": after} for name, (before, after) in every.items()},
+        "time": ratio,
+    }
+    return made, found
+
+
+def train_reranker_of_cross_encoder(
+    test: Sequence[str], reader: BenchmarkReader, *, fast: bool = False, progress: bool = False
+) -> tuple[Reranker, dict[str, Any]]:
+    """Make the reranker of the cross-encoder, and measure it.
+
+    Its weights are the factors with which the cross-encoder was trained, so they are not fitted to any corpus. With the fast encoder, whose search has no
+    score of the default encoder, the score has both factors.
+
+    Args:
+        test: Parts to measure on. The cross-encoder must not have been trained on them.
+        reader: Reads the corpora and their dictionaries.
+        fast: For linkers with the fast encoder, instead of the default encoder.
+        progress: Show progress bars.
+
+    Returns:
+        The reranker and the figures.
+
+    Raises:
+        SapbertError: E540, E542, E548 (no part to measure on).
+    """
+    check_fit_and_test([], test, "--test", "a cross-encoder is measured on annotated mentions; give parts of corpora")
+    parts = read_parts(test, reader, rerank=CROSS_ENCODER, fast=fast, progress=progress)
+    score, static = (sum(SCORE_WEIGHTS), 0.0) if fast else SCORE_WEIGHTS
+    weights = (static / score, 0.0, SCALE / score)
+    made = Reranker(weights, CROSS_MARGIN, "the factors of the training of the cross-encoder")
+    rows = {name: _row(part.examples, changes(part.examples, (1.0, *weights), CROSS_MARGIN)) for name, part in parts.items()}
+    ratio, every = whole(parts, made)
+    found = {
+        **header("reranker", FORMAT, CROSS_PROTOCOL),
+        "encoder": "fast" if fast else "default",
+        "corpora": rows,
+        "margins": _by_margin(parts, dict.fromkeys(parts, (1.0, *weights))),
+        "weights": dict(zip(("score", *READ), (1.0, *weights))),
+        "all_mentions": {name: {"n": len(parts[name].queries), "before": before, "after": after} for name, (before, after) in every.items()},
+        "time": ratio,
+    }
+    return made, found
+
+
+def _by_margin(parts: Mapping[str, Part], weights: Mapping[str, Sequence[float]]) -> dict[str, dict[str, float]]:
+    """Return what reranking changes on all parts together, by the margin that counts as close."""
     margins = {}
     for margin in MARGINS:
         each = [changes(part.examples, weights[name], margin) for name, part in parts.items()]
         total = Change(*(sum(values) for values in zip(*each)))
         margins[str(margin)] = _row([example for part in parts.values() for example in part.examples], total)
-    found = {
-        **header("reranker", FORMAT, PROTOCOL),
-        "fit_on": words,
-        "corpora": rows,
-        "margins": margins,
-        "weights": dict(zip(("score", *COMPARED), whole)),
-        "time": cost(parts, made),
-    }
-    return made, found
+    return margins
 
 
 def _row(examples: Sequence[Example], change: Change) -> dict[str, float]:
@@ -223,16 +317,27 @@ def _row(examples: Sequence[Example], change: Change) -> dict[str, float]:
 
 
 def train_and_write(
-    fit: Sequence[str], test: Sequence[str], data: Path, work: Path, out: Path, *, reranker: Path | None = None, progress: bool = False
+    fit: Sequence[str],
+    test: Sequence[str],
+    data: Path,
+    work: Path,
+    out: Path,
+    *,
+    rerank: str = NAMES,
+    fast: bool = False,
+    reranker: Path | None = None,
+    progress: bool = False,
 ) -> str:
     """Train a reranker, and write it and its figures.
 
     Args:
-        fit: Parts of corpora to train on.
+        fit: Parts of corpora to train on; not used for the cross-encoder.
         test: Parts of corpora to measure on.
         data: Folder of corpora and dictionaries.
         work: Folder in which dictionaries are built.
         out: JSON file for the figures.
+        rerank: "names" or "cross_encoder".
+        fast: The cross-encoder's reranker for linkers with the fast encoder, instead of the default encoder.
         reranker: File for the reranker; None: the one of the package.
         progress: Show progress bars.
 
@@ -240,16 +345,25 @@ def train_and_write(
         A table for the terminal.
 
     Raises:
-        SapbertError: See `train_reranker`.
+        SapbertError: E548 (a wrong value of `rerank`, or "names" with the fast encoder); see `train_reranker`.
     """
+    if rerank not in (NAMES, CROSS_ENCODER) or (fast and rerank == NAMES):
+        raise fail("E548", setting="--rerank", value=rerank, why=f"it must be {NAMES} or {CROSS_ENCODER}; with the fast encoder, {CROSS_ENCODER}")
     nowhere = Path("no-such-folder")
-    made, found = train_reranker(fit, test, BenchmarkReader(data, nowhere, nowhere, work, progress=progress), progress=progress)
-    write_text(SHIPPED_RERANKER if reranker is None else reranker, made.to_json())
+    reader = BenchmarkReader(data, nowhere, nowhere, work, progress=progress)
+    if rerank == CROSS_ENCODER:
+        made, found = train_reranker_of_cross_encoder(test, reader, fast=fast, progress=progress)
+        shipped, by = SHIPPED_CROSS_RERANKER_FAST if fast else SHIPPED_CROSS_RERANKER, "by the cross-encoder"
+    else:
+        made, found = train_reranker(fit, test, reader, progress=progress)
+        shipped, by = SHIPPED_RERANKER, "by a reranker trained on other dictionaries"
+    write_text(shipped if reranker is None else reranker, made.to_json())
     write_text(out, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
-    lines = ["corpus: mentions, close calls, right at 1 by score -> by a reranker trained on other dictionaries (won, lost, p)"]
+    lines = [f"corpus: mentions, close calls, right at 1 by score -> {by} (won, lost, p)"]
     for name, row in [*found["corpora"].items(), *((f"margin {margin}", row) for margin, row in found["margins"].items())]:
         lines.append(
             f"{name}: {row['n']:,}, {row['close']:.0f}%, {row['before']:.1f} -> {row['after']:.1f} ({row['won']}, {row['lost']}, {row['p']:.3f})"
         )
+    lines += [f"{name}, all {row['n']:,} mentions: {row['before']:.1f} -> {row['after']:.1f}" for name, row in found["all_mentions"].items()]
     weights = ", ".join(f"{name} {weight:.3f}" for name, weight in found["weights"].items())
     return "\n".join([*lines, f"weights: {weights}", f"time with reranking: {found['time']:.2f} x"])

@@ -1,0 +1,71 @@
+"""The cross-encoder: it reads a mention and the names of a candidate together, and says how well they agree.
+
+It is an encoder like the others. Mention and names are one text, and the agreement is the cosine of its vector with the vector of one fixed text. So
+a cross-encoder is stored, loaded and made smaller like any encoder, and has no weights of its own.
+
+Source: Nogueira and Cho, 2019 (a transformer that reads a query and a passage together); for concepts: Ji, Wei and Xu, AMIA 2020.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from cachetools import LRUCache
+
+from ..encoders.transformer import NameEncoder
+
+SHIPPED_CROSS_ENCODER = Path(__file__).parents[1] / "data" / "cross_encoder"  # its model card says how it was made
+AGREEMENT = "these names mean the same concept"  # the text whose vector the vector of a pair is compared with; the encoder was trained with it
+NAMES = 4  # names of a candidate that are read: the canonical one, and the nearest ones
+MAX_TOKENS = 64
+CACHED = 50_000  # pairs whose agreement is cached
+Floats = npt.NDArray[np.float64]
+
+
+def pair_text(mention: str, names: Sequence[str]) -> str:
+    """Return the text that the cross-encoder reads.
+
+    Args:
+        mention: the normalised mention.
+        names: normalised names of the candidate, the canonical one first, then the nearest ones; equal names count once.
+    """
+    return f"{mention} [SEP] " + " ; ".join(list(dict.fromkeys(names))[:NAMES])
+
+
+@cache
+def cross_encoder() -> CrossEncoder:
+    """Return the cross-encoder of this package. It is read on the first call."""
+    return CrossEncoder(NameEncoder(str(SHIPPED_CROSS_ENCODER), max_length=MAX_TOKENS))
+
+
+class CrossEncoder:
+    """Says how well a mention and the names of a candidate agree. Only one thread at a time may use it.
+
+    Args:
+        encoder: the encoder; its weights are read here if it has none yet.
+    """
+
+    def __init__(self, encoder: NameEncoder) -> None:
+        self.encoder = encoder.initialize()
+        self._agreement = encoder.encode([AGREEMENT])[0].astype(np.float64)
+        self._known: LRUCache[str, float] = LRUCache(CACHED)
+
+    def agreements(self, texts: Sequence[str]) -> Floats:
+        """Return the agreement of each of n pairs, -1 to 1, (n,). The agreement of a pair is cached.
+
+        Args:
+            texts: see `pair_text`.
+        """
+        missing = [text for text in dict.fromkeys(texts) if text not in self._known]
+        fresh = dict(zip(missing, self.encoder.encode(missing) @ self._agreement)) if missing else {}
+        found = np.array([fresh[text] if text in fresh else self._known[text] for text in texts], dtype=np.float64)
+        self._known.update(fresh)
+        return found
+
+    def forget(self) -> None:
+        """Empty the cache of agreements."""
+        self._known.clear()
