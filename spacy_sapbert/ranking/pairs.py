@@ -8,6 +8,7 @@ Source: Nogueira and Cho, 2019 (a transformer that reads a query and a passage t
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -43,7 +44,7 @@ def cross_encoder() -> CrossEncoder:
 
 
 class CrossEncoder:
-    """Says how well a mention and the names of a candidate agree. Only one thread at a time may use it.
+    """Says how well a mention and the names of a candidate agree. Linkers in several threads share it: one waits for the other.
 
     Args:
         encoder: the encoder; its weights are read here if it has none yet.
@@ -53,6 +54,7 @@ class CrossEncoder:
         self.encoder = encoder.initialize()
         self._agreement = encoder.encode([AGREEMENT])[0].astype(np.float64)
         self._known: LRUCache[str, float] = LRUCache(CACHED)
+        self._lock = threading.Lock()
 
     def agreements(self, texts: Sequence[str]) -> Floats:
         """Return the agreement of each of n pairs, -1 to 1, (n,). The agreement of a pair is cached.
@@ -60,12 +62,14 @@ class CrossEncoder:
         Args:
             texts: see `pair_text`.
         """
-        missing = [text for text in dict.fromkeys(texts) if text not in self._known]
-        fresh = dict(zip(missing, self.encoder.encode(missing) @ self._agreement)) if missing else {}
-        found = np.array([fresh[text] if text in fresh else self._known[text] for text in texts], dtype=np.float64)
-        self._known.update(fresh)
+        with self._lock:
+            missing = [text for text in dict.fromkeys(texts) if text not in self._known]
+            fresh = dict(zip(missing, self.encoder.encode(missing) @ self._agreement)) if missing else {}
+            found = np.array([fresh[text] if text in fresh else self._known[text] for text in texts], dtype=np.float64)
+            self._known.update(fresh)
         return found
 
     def forget(self) -> None:
         """Empty the cache of agreements."""
-        self._known.clear()
+        with self._lock:
+            self._known.clear()

@@ -3,14 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+import spacy
 
+from spacy_sapbert.build.linker import build_linker, read_source
 from spacy_sapbert.candidates import Hits, Standing
-from spacy_sapbert.ranking.pairs import AGREEMENT, CrossEncoder, pair_text
-from spacy_sapbert.ranking.rerank import READ, NameComparer, Reranker
+from spacy_sapbert.encoders.base import Encoder as AnyEncoder
+from spacy_sapbert.encoders.static import StaticEncoder
+from spacy_sapbert.encoders.transformer import NameEncoder
+from spacy_sapbert.errors import SapbertError
+from spacy_sapbert.indexes.exact import ExactIndex
+from spacy_sapbert.ranking.pairs import AGREEMENT, MAX_TOKENS, SHIPPED_CROSS_ENCODER, CrossEncoder, cross_encoder, pair_text
+from spacy_sapbert.ranking.rerank import (
+    READ,
+    SHIPPED_CROSS_RERANKER,
+    SHIPPED_CROSS_RERANKER_FAST,
+    NameComparer,
+    Reranker,
+    read_reranker,
+)
 from spacy_sapbert.types import Floats2d
+
+DATA = Path(__file__).parents[1] / "data"
 
 VECTORS = {AGREEMENT: (1.0, 0.0), "a [SEP] east ; north": (0.6, 0.8), "a [SEP] west": (0.0, 1.0), "b [SEP] west": (-1.0, 0.0)}
 NAMES = {"east": (1.0, 0.0), "north": (0.0, 1.0), "west": (-1.0, 0.0), "a": (1.0, 0.0), "b": (0.0, 1.0)}
@@ -79,3 +98,52 @@ def test_a_close_call_with_the_cross_encoder_by_hand() -> None:
     assert after.scores.tolist() == [2.75, 0.1, 0.9]
     assert after.shares.round(6).tolist() == [[0.8, 0.5, 0.25, 1.2], [0.85, -0.5, -0.25, 0.0], [0.9, 0.0, 0.0, 0.0]]
     assert READ == ("nearest_name", "canonical_name", "agreement")
+
+
+# -- the cross-encoder of this package -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("mention", "right", "wrong"),
+    [
+        ("vein thrombosis", ["venous thrombosis"], ["cerebral venous thrombosis"]),
+        ("low ferritin level", ["decreased circulating ferritin concentration"], ["increased circulating ferritin concentration"]),
+    ],
+)
+def test_it_knows_which_words_change_the_concept(mention: str, right: list[str], wrong: list[str]) -> None:
+    higher, lower = cross_encoder().agreements([pair_text(mention, right), pair_text(mention, wrong)])
+    assert higher > lower
+
+
+@pytest.mark.parametrize(("model", "file"), [(NameEncoder, SHIPPED_CROSS_RERANKER), (StaticEncoder, SHIPPED_CROSS_RERANKER_FAST)])
+def test_a_linker_with_the_cross_encoder(model: type[AnyEncoder], file: Path, tmp_path: Path) -> None:
+    build_linker([read_source(DATA / "tiny_clinic.tsv")], tmp_path / "linker", model=model(), index=ExactIndex(), progress=False)
+    config = {"linker_name": str(tmp_path / "linker"), "threshold": 0.0, "rerank": "cross_encoder"}
+    linker: Any = spacy.blank("en").add_pipe("sapbert_linker", config=config)
+    reranker = read_reranker(file)
+    assert reranker.features == READ
+    mentions = ["diabetes", "disorder of the mitral valve", "venous thrombosis in the leg", "disease of the heart", "pneumonias of lungs"]
+    found = [each.answer for each in linker.search.find([(mention, None) for mention in mentions])]
+    close = [(mention, answer.explain) for mention, answer in zip(mentions, found) if "rerank" in answer.explain]
+    assert close
+    encoder = NameEncoder(str(SHIPPED_CROSS_ENCODER), max_length=MAX_TOKENS).initialize()
+    for mention, explain in close:
+        names = [name.text.lower() for name in linker.kb.names_of(linker.kb.row_of(explain["id"]))]
+        near = sorted(names, key=lambda name: -float(linker.bundle.encoder.encode([name])[0] @ linker.bundle.encoder.encode([mention])[0]))
+        # it reads the canonical name, and those of the nearest ones that the search found: one or more
+        pairs = encoder.encode([pair_text(mention, [names[0], *near[:found]]) for found in (1, 2, 3, 4)])
+        agreements = reranker.weights[2] * (pairs @ encoder.encode([AGREEMENT])[0])
+        assert np.abs(agreements - explain["rerank"]["agreement"]).min() < 1e-3
+        assert explain["rerank"]["score"] == pytest.approx(sum(explain["rerank"][name] for name in ("first", *READ)), abs=1e-4)
+    with ThreadPoolExecutor(4) as pool:  # two linkers of two threads share the cross-encoder
+        others = [spacy.blank("en").add_pipe("sapbert_linker", config=config) for _ in range(4)]
+        again = list(pool.map(lambda one: [each.answer for each in one.search.find([(mention, None) for mention in mentions])], others))
+    assert again == [found] * 4
+
+
+def test_an_encoder_that_it_does_not_fit(tmp_path: Path) -> None:
+    other = NameEncoder(str(SHIPPED_CROSS_ENCODER))
+    folder = build_linker([read_source(DATA / "tiny_clinic.tsv")], tmp_path / "linker", model=other, index=ExactIndex(), progress=False)
+    linker: Any = spacy.blank("en").add_pipe("sapbert_linker", config={"linker_name": str(folder), "rerank": "cross_encoder"})
+    with pytest.raises(SapbertError, match=r"\[E056\].*the default encoder or the fast encoder"):
+        linker.search.find([("heart", None)])

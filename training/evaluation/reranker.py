@@ -58,7 +58,6 @@ PROTOCOL = (
 )
 
 
-CROSS_MARGIN = 0.15
 CROSS_PROTOCOL = (
     "Gold mentions whose text is not a name of the dictionary, each text with the same gold counted once; abbreviations resolved as the linker does; "
     "exact search over the corpus's own dictionary. Per cent of these mentions whose gold concept is first; mentions whose concept was not found count as "
@@ -278,8 +277,8 @@ def train_reranker_of_cross_encoder(
     parts = read_parts(test, reader, rerank=CROSS_ENCODER, fast=fast, progress=progress)
     score, static = (sum(SCORE_WEIGHTS), 0.0) if fast else SCORE_WEIGHTS
     weights = (static / score, 0.0, SCALE / score)
-    made = Reranker(weights, CROSS_MARGIN, "the factors of the training of the cross-encoder")
-    rows = {name: _row(part.examples, changes(part.examples, (1.0, *weights), CROSS_MARGIN)) for name, part in parts.items()}
+    made = Reranker(weights, MARGIN, "the factors of the training of the cross-encoder")
+    rows = {name: _row(part.examples, changes(part.examples, (1.0, *weights), MARGIN)) for name, part in parts.items()}
     ratio, every = whole(parts, made)
     found = {
         **header("reranker", FORMAT, CROSS_PROTOCOL),
