@@ -144,6 +144,10 @@ class Errors:
         "'{name}' is not on the stop list, which has: {known}. linker.additions.removed holds all removed names. linker.add_alias(concept_id, name) brings "
         "back a name that was removed from one concept."
     )
+    E034 = (
+        "Linker '{name}' is shared: all programs of this user that use it would change with it. Add `--out FOLDER` to `{command}` to write a changed copy, and "
+        "use it with `--linker-name FOLDER`. To change the shared linker for all of them, add `--shared`."
+    )
     E040 = (
         "'{path}' holds no recogniser of mentions that can be read: {why}. Train it again (`python -m spacy project run mentions`), "
         "install the package again, or leave `model` empty for the recogniser that comes with it."

@@ -95,9 +95,10 @@ def warm(
     import time
 
     from ..corpus.annotator import AnnotationSettings
+    from ..render.records import count
     from ..service.linking import Linking
 
     start = time.perf_counter()
     linking = Linking(make_pipeline(AnnotationSettings(linker_name, pipeline, encoder=encoder).config(), pipeline, alone=True))
     linking.warm_up()
-    typer.echo(f"{linking.linker.folder}: {len(linking.linker.kb):,} concepts, ready in {time.perf_counter() - start:.1f} s")
+    typer.echo(f"{linking.linker.folder}: {count(len(linking.linker.kb), 'concept')}, ready in {time.perf_counter() - start:.1f} s")
