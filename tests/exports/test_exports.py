@@ -8,6 +8,7 @@ import json
 import re
 import sqlite3
 import time
+import zipfile
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -813,6 +814,24 @@ def test_athenas_files_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     other = athena.open_table(lay_out(tmp_path / "others")).path
     assert len(list(other.parent.iterdir())) == 2  # that of the changed files has replaced the first one; that of another folder is kept
     assert {first.path, other} & set(other.parent.iterdir()) == {other}
+
+
+def test_athenas_archive_is_read_as_it_came(tmp_path: Path, tiny_linker: Path) -> None:
+    folder, archive = lay_out(tmp_path / "files"), tmp_path / "vocabulary_download_v5.zip"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as written_to:
+        for name in (athena.CONCEPT, athena.RELATIONSHIP):
+            written_to.write(folder / name, name)
+    assert athena.open_table(archive).find(list(CODES)) == athena.open_table(folder).find(list(CODES)) == CODES
+    assert athena.fingerprint(archive) != athena.fingerprint(folder)
+    args = ["link", "fever", "--linker-name", str(tiny_linker), "--format", "omop", "--athena"]
+    with zipfile.ZipFile(tmp_path / "half.zip", "w") as half:
+        half.write(folder / athena.CONCEPT, athena.CONCEPT)
+    data = bytearray(archive.read_bytes())
+    data[60:90] = b"\xff" * 30
+    (tmp_path / "damaged.zip").write_bytes(data)
+    for path, code in (("half.zip", "E401"), ("damaged.zip", "E402"), (f"files/{athena.CONCEPT}", "E402"), ("nowhere", "E401")):
+        failed = CliRunner().invoke(app, [*args, str(tmp_path / path)])
+        assert (failed.exit_code, f"[{code}]" in failed.stderr) == (1, True), failed.output
 
 
 def test_an_older_database_that_cannot_be_deleted_does_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
