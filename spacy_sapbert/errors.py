@@ -165,7 +165,7 @@ class Errors:
     E074 = "The API key is missing or wrong. Give it as `Authorization: Bearer KEY` or `X-API-Key: KEY`."
     E075 = "The service is not ready: it is loading its linker, or is being stopped. Try again later; /ready shows whether it is ready."
     E076 = "Setting '{setting}' can't be changed by a request. This service allows: {known} (`serve --allow` changes it)."
-    E077 = "This service has no {what}. /openapi.json lists its routes."
+    E077 = "This service has no such {what}. {advice}"
     E078 = "The service failed ({why}). Look for the id of the request in the log."
     E079 = "The service can't listen on {host}, port {port} ({error}). Give another --host or --port."
     # review

@@ -729,6 +729,8 @@ def test_omop_long_mentions_and_names_are_cut() -> None:
     (found,) = csv.DictReader(io.StringIO(written(omop.write, notes=(note,)), newline=""))
     assert (len(found["lexical_variant"]), len(found["snippet"]), len(found["term_modifiers"])) == (250, 250, 2000)
     assert found["note_nlp_concept_id"] == "0"
+    (unnamed,) = csv.DictReader(io.StringIO(written(omop.write, notes=(LinkedNote("", "fever", [row("fever", "fever", "C0015967")]),)), newline=""))
+    assert unnamed["term_modifiers"].endswith(";probability=0.9000")
 
 
 def test_numbers_of_rows_count_through_several_files(tmp_path: Path) -> None:

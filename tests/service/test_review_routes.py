@@ -239,9 +239,10 @@ def test_markup_of_a_note_is_text(start: Start) -> None:
         ({"kind": "stop", "name": "..."}, 422, "E024"),
         ({"kind": "delete everything"}, 422, "E082"),
         ({}, 422, "E082"),
+        ([], 422, "E071"),
     ],
 )
-def test_what_cannot_be_said(start: Start, event: dict[str, Any], status: int, code: str) -> None:
+def test_what_cannot_be_said(start: Start, event: Any, status: int, code: str) -> None:
     answer = start().post("/review/events", json=event, headers=ANN)
     assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
 

@@ -365,8 +365,8 @@ def test_a_concept_has_its_parents_with_names(client: TestClient) -> None:
 
 
 def test_unknown_concepts_and_routes(client: TestClient) -> None:
-    problem(client.get("/concepts/C0000000"), 404, "E077")
-    problem(client.get("/nothing"), 404, "E077")
+    assert "/concepts?query=" in problem(client.get("/concepts/C0000000"), 404, "E077")
+    assert "/openapi.json" in problem(client.get("/nothing"), 404, "E077")
     problem(client.get("/link"), 405, "E077")
 
 
@@ -437,7 +437,7 @@ def test_version_has_the_settings_that_links_depend_on_and_no_request_changes(wi
         (b"\xff\xfe", "application/json", "the body is not JSON (at character 0)."),
         (b'{"text": "fever"}', "application/x-www-form-urlencoded", "send the body as JSON, with the header `Content-Type: application/json`."),
         (b'{"text": "fever"}', "text/plain", "send the body as JSON, with the header `Content-Type: application/json`."),
-        (b"[]", "application/json; charset=utf-8", "the body: Input should be a valid dictionary or object to extract fields from."),
+        (b"[]", "application/json; charset=utf-8", "the body must be a JSON object, as in /openapi.json."),
     ],
 )
 def test_a_body_that_is_not_read_as_json(client: TestClient, content: bytes, kind: str, why: str) -> None:
