@@ -48,11 +48,14 @@ _GAP = re.compile(
     r"meds?|medications?|drugs?|doses?|then|also|again|patient['’]s|pt['’]s|low|high|therapy|including|such[ ]as)\b)*"
 )
 _AFTER = re.compile(
-    rf"(?:(?:{_LISTED})+{_DRUG})?(?:[ ,(:–—-]|\b(?:which|that|was|were|is|are|has|have|had|been|being|will[ ]be|then|also|later|recently|subsequently|now|currently|again|therapy|"
+    rf"(?:(?:{_LISTED})+{_DRUG}(?=[ ,]*(?:both[ ]|all[ ])?(?:were|are|have|had|will[ ]be)\b))?(?:[ ,(:–—-]|\b(?:which|that|was|were|is|are|has|have|had|been|being|will[ ]be|then|also|later|recently|subsequently|now|currently|again|therapy|"
     rf"treatment)\b)*\b(?:{_any_of(_WORDS_AFTER)})(?![\w-])"
     rf"(?![ ](?:(?:the|a|an|his|her|their|on|taking)[ ])*{_DRUG})"  # not "aspirin, started warfarin", and not "the gel stopped the bleeding"
     r"(?![ ](?:the|a|an|his|her|their)[ ](?!(?:day|night|evening|morning|week|month|year|few|couple)\b))"
 )
+_HEADING = re.compile(
+    r"\b(stop(?:ped)?(?:[ ]taking)?|discontinued?|held|hold|continued?|start(?:ed)?|resumed?|completed)[ ]?:[ ]?"
+)  # "Stopped: aspirin"
 _CLAUSE = re.compile(r"[.;:!?](?=[ \n]|$)|\n|•|\b(?:but|however|although|though|because|since|after)\b")
 _NEGATED = re.compile(r"(?:\b(?:not|never|without)\b|n['’]t\b)(?:[ ][\w'’]+){0,3}[ ]*$")
 # what makes it no fact: "consider holding", "if SBP < 100, hold", "asked whether to stop"
@@ -104,4 +107,4 @@ def _shown(text: str, start: int, end: int, others: Sequence[tuple[int, int]]) -
         if at <= first and last <= end:
             parts += [text[at:first], _DRUG]
             at = last
-    return re.sub(r"[ \t]+", " ", "".join([*parts, text[at:end]]).lower())
+    return _HEADING.sub(r"\1 ", re.sub(r"[ \t]+", " ", "".join([*parts, text[at:end]]).lower()))

@@ -591,6 +591,8 @@ def test_a_drug_to_be_avoided_is_not_intended(text: str, status: str) -> None:
         ("Stopped metformin, ibuprofen and aspirin.", "stopped"),
         ("Aspirin 81 mg and metformin 1 g were stopped.", "stopped"),
         ("Switched from aspirin to metformin.", "stopped"),
+        ("Discontinued: metformin, aspirin", "stopped"),
+        ("STOP taking: aspirin", "stopped"),
         ("Stopped aspirin and started metformin.", "stopped"),
         ("Hold aspirin.", "on-hold"),
         ("Aspirin was held on admission.", "on-hold"),
@@ -621,6 +623,8 @@ def test_a_drug_to_be_avoided_is_not_intended(text: str, status: str) -> None:
         ("Stopped smoking. Aspirin 81 mg daily.", "unknown"),
         ("d/c home on aspirin.", "unknown"),
         ("Feeds were held and aspirin was given.", "unknown"),
+        ("Aspirin 81 mg daily, metformin 1 g daily (stopped).", "unknown"),
+        ("Aspirin, ibuprofen, and metformin, which is on hold.", "unknown"),
     ],
 )
 def test_the_course_of_a_drug(text: str, status: str) -> None:
