@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 import typer
 
 from ..errors import fail
-from ..files import MANIFEST, keep_other_files, writing_folder
+from ..files import MANIFEST, writing_folder
 
 OUT = typer.Option(None, help="Linker folder to write: a changed copy. The linker itself stays as it is.")
 SHARED = typer.Option(False, "--shared", help="Change a registered linker such as open itself, for all programs of this user that use it.")
@@ -47,7 +48,7 @@ def changed_linker(linker: str, out: Path | None, shared: bool, command: str) ->
         yield folder, folder
         return
     with writing_folder(out) as new:
-        keep_other_files(folder, new, [])
+        shutil.copytree(folder, new, symlinks=True, dirs_exist_ok=True)
         yield new, out
 
 

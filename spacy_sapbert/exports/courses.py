@@ -60,8 +60,8 @@ _CLAUSE = re.compile(r"[.;:!?](?=[ \n]|$)|\n|•|\b(?:but|however|although|thoug
 _NEGATED = re.compile(r"(?:\b(?:not|never|without)\b|n['’]t\b)(?:[ ][\w'’]+){0,3}[ ]*$")
 # what makes it no fact: "consider holding", "if SBP < 100, hold", "asked whether to stop"
 _NO_FACT = re.compile(
-    r"\b(?:if|unless|until|when|before|prior[ ]to|whether)\b|\b(?:denie[ds]|cannot|consider(?:ed|ing)?|may|might|could|would|should|advised|asked|wants?|wishes|hopes?|"
-    r"request\w*|recommend\w*|refus\w+|risks?|options?|discuss\w*|reluctan\w+|approved|allowed|desirable|okay|unsuccessful\w*)\b(?:[ ][\w'’]+){0,5}[ ]*$"
+    r"\b(?:if|unless|until|when|once|before|prior[ ]to|whether)\b|\b(?:denie[ds]|cannot|consider(?:ed|ing)?|may|might|could|would|should|advised|asked|wants?|wishes|hopes?|"
+    r"request\w*|recommend\w*|refus\w+|risks?|options?|discuss\w*|reluctan\w+|approved|allowed|desirable|okay|must|wean|going[ ]to[ ]be|unsuccessful\w*)\b(?:[ ][\w'’]+){0,5}[ ]*$"
 )
 _NOT_STARTED = re.compile(r"\b(?:not|never|no|without|wants?|wanted|if|unless|whether|may|might|could|would|should)\b|n['’]t\b")
 # "hold if SBP < 100", "stop 5 days before surgery"
