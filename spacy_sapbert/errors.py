@@ -144,6 +144,10 @@ class Errors:
         "'{name}' is not on the stop list, which has: {known}. linker.additions.removed holds all removed names. linker.add_alias(concept_id, name) brings "
         "back a name that was removed from one concept."
     )
+    E034 = (
+        "Linker '{name}' is shared: all programs of this user that use it would change with it. Add `--out FOLDER` to `{command}` to write a changed copy, and "
+        "use it with `--linker-name FOLDER`. To change the shared linker for all of them, add `--shared`."
+    )
     E040 = (
         "'{path}' holds no recogniser of mentions that can be read: {why}. Train it again (`python -m spacy project run mentions`), "
         "install the package again, or leave `model` empty for the recogniser that comes with it."
@@ -161,7 +165,7 @@ class Errors:
     E074 = "The API key is missing or wrong. Give it as `Authorization: Bearer KEY` or `X-API-Key: KEY`."
     E075 = "The service is not ready: it is loading its linker, or is being stopped. Try again later; /ready shows whether it is ready."
     E076 = "Setting '{setting}' can't be changed by a request. This service allows: {known} (`serve --allow` changes it)."
-    E077 = "This service has no {what}. /openapi.json lists its routes."
+    E077 = "This service has no such {what}. {advice}"
     E078 = "The service failed ({why}). Look for the id of the request in the log."
     E079 = "The service can't listen on {host}, port {port} ({error}). Give another --host or --port."
     # review

@@ -573,9 +573,17 @@ def test_command_takes_a_registered_name(other: Any, annotated: List[Doc], tmp_p
     DocBin(docs=annotated).to_disk(tmp_path / "gold.spacy")
     monkeypatch.chdir(tmp_path)
     registry.sapbert_linkers.register("mine", func=lambda: tmp_path / "linker")  # type: ignore[attr-defined]
-    result = CliRunner().invoke(app, ["calibrate", "mine", "gold.spacy"])
+    (tmp_path / "linker" / "calibration.json").unlink(missing_ok=True)
+    refused = CliRunner().invoke(app, ["calibrate", "mine", "gold.spacy"])
+    assert (refused.exit_code, "[E034]" in refused.stderr) == (1, True), refused.output
+    copied = CliRunner().invoke(app, ["calibrate", "mine", "gold.spacy", "--out", "copy"])
+    assert copied.exit_code == 0, copied.output
+    assert "Written: copy/calibration.json" in copied.stdout
+    assert (tmp_path / "copy" / "calibration.json").is_file()
+    assert not (tmp_path / "linker" / "calibration.json").exists()
+    result = CliRunner().invoke(app, ["calibrate", "mine", "gold.spacy", "--shared"])
     assert result.exit_code == 0, result.output
-    assert (tmp_path / "linker" / "calibration.json").is_file()
+    assert read_calibration(tmp_path / "linker" / "calibration.json").right == read_calibration(tmp_path / "copy" / "calibration.json").right
     assert not (tmp_path / "mine").exists()
 
 

@@ -23,7 +23,7 @@ from spacy.tokens import Doc, Span
 from spacy_sapbert import render
 from spacy_sapbert.kb.knowledge_base import Entity
 from spacy_sapbert.render.html import marked_note, page_script
-from spacy_sapbert.render.records import reasons
+from spacy_sapbert.render.records import count, reasons
 
 VOID = {"meta", "br", "wbr", "hr", "img", "link", "input"}
 TEXT = 'Mother had fits.\n\n  - floppy baby, <b>fits</b> & "zorbing"\n'
@@ -226,6 +226,10 @@ def test_nested_mentions_are_marked_and_not_in_the_table(kb: SimpleNamespace) ->
     }
     assert "1 note, 4 mentions, 4 linked" in table(rows)
     assert render.to_html([(doc, "n1")], kb, "Notes").count("<mark") == 4
+
+
+def test_a_number_has_its_noun() -> None:
+    assert [count(n, "open link") for n in (0, 1, 2, 1234)] == ["0 open links", "1 open link", "2 open links", "1,234 open links"]
 
 
 def test_table_without_a_terminal(doc: Doc, kb: SimpleNamespace) -> None:

@@ -70,6 +70,15 @@ def find_linker(linker_name: str | None) -> Path:
     return Path(name)
 
 
+def is_shared(linker_name: str) -> bool:
+    """Return whether other programs of this user share a linker: a registered one, or a folder in the cache.
+
+    Raises:
+        SapbertError: E055, the user has no home folder.
+    """
+    return linker_name in registry.sapbert_linkers or Path(linker_name).resolve().is_relative_to(cache_folder().resolve())  # type: ignore[attr-defined]
+
+
 def cached(name: str, parts: list[str], build: Callable[[Path], Any]) -> Path:
     """Return a folder of the cache. It is built only once, even if several processes need it at the same time.
 

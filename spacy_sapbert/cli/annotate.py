@@ -85,6 +85,7 @@ def annotate(
     from ..corpus.annotate import annotate as run
     from ..corpus.annotator import AnnotationSettings
     from ..corpus.parts import FAILED
+    from ..render.records import count
 
     settings = AnnotationSettings(
         linker_name,
@@ -110,6 +111,6 @@ def annotate(
     counts = report.counts
     failed = f", {counts.failed:,} failed ({out / FAILED})" if counts.failed else ", none failed"
     typer.echo(
-        f"{counts.notes:,} notes{failed}; {counts.mentions:,} mentions, {counts.linked:,} linked; "
+        f"{count(counts.notes, 'note')}{failed}; {count(counts.mentions, 'mention')}, {counts.linked:,} linked; "
         f"partitions: {report.partitions - report.kept:,} made, {report.kept:,} kept; {report.rate:.1f} notes/s. Written: {out}"
     )

@@ -40,7 +40,9 @@ TARGET_PRECISION = typer.Option(
 CODE = typer.Option(None, help="Python file to run first; it registers components that the --pipeline needs.")
 TEXT_FIELD = typer.Option("text", help="Field or column with the text.")
 ID_FIELD = typer.Option(None, help="Field or column with the id of the note; default: 'id' if there is one, else file and line.")
-ATHENA = typer.Option(None, help="For the format omop: folder with CONCEPT.csv and CONCEPT_RELATIONSHIP.csv from Athena, for concept ids.")
+ATHENA = typer.Option(
+    None, help="For the format omop: folder with CONCEPT.csv and CONCEPT_RELATIONSHIP.csv from Athena, or its zip archive, for concept ids."
+)
 SENTENCES = typer.Option(False, "--sentences", help="For jsonl, csv and parquet: also write the text of the sentence of each mention.")
 ABBREVIATIONS = typer.Option(True, help="Resolve abbreviations that the text defines; with scispacy installed, more of them are found.")
 

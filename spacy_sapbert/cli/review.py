@@ -27,6 +27,7 @@ from .app import (
     review_app,
     split_list,
 )
+from .changing import OUT, SHARED, changed_linker
 from .inputs import open_inputs
 from .linking import NotesRun
 from .outputs import check_out, write_out
@@ -62,6 +63,7 @@ def review_add(
 ) -> None:
     """Link notes and add them to a review. The file is created if it does not exist. Then `serve --review FILE` shows the review page."""
     from ..corpus.annotator import AnnotationSettings
+    from ..render.records import count
     from ..review.linker import add_docs
     from ..review.store import ReviewStore
 
@@ -80,7 +82,7 @@ def review_add(
     run = NotesRun(nlp, notes)
     run.each(take)
     notes_there, mentions = store.count()
-    typer.echo(f"{counts[0]:,} notes added; {review} has {notes_there:,} notes with {mentions:,} mentions")
+    typer.echo(f"{count(counts[0], 'note')} added; {review} has {count(notes_there, 'note')} with {count(mentions, 'mention')}")
     run.check()
 
 
@@ -153,20 +155,26 @@ def review_report(
 
 
 @command(review_app, "apply")
-def review_apply(review: Path = REVIEW, linker: str = typer.Argument(..., help="Folder of a linker, or a registered one.")) -> None:
-    """Write the names that reviewers added and removed into a linker's folder, so that every pipeline with this linker follows them."""
+def review_apply(
+    review: Path = REVIEW,
+    linker: str = typer.Argument(..., help="Folder of a linker. For a registered one, such as open, also give --out or --shared."),
+    out: Path | None = OUT,
+    shared: bool = SHARED,
+) -> None:
+    """Write the names that reviewers added and removed into a linker's folder, or into a copy of it, so that pipelines with this linker follow them."""
     import spacy
 
-    from ..build import default_linkers
+    from ..render.records import count
     from ..review.linker import AppliedNames
 
-    folder = default_linkers.find_linker(linker)
-    nlp = spacy.blank("en")
-    component: Any = nlp.add_pipe("sapbert_linker", config={"linker_name": str(folder)})
-    component.load()
-    before = component.additions
-    AppliedNames(component).apply(_open_review(review).log())
-    after = component.additions
-    after.to_disk(folder)
+    store = _open_review(review)
+    with changed_linker(linker, out, shared, "review apply") as (folder, target):
+        nlp = spacy.blank("en")
+        component: Any = nlp.add_pipe("sapbert_linker", config={"linker_name": str(folder)})
+        component.load()
+        before = component.additions
+        AppliedNames(component).apply(store.log())
+        after = component.additions
+        after.to_disk(folder)
     added, removed = (len(set(now) - set(then)) for now, then in ((after.names, before.names), (after.removed, before.removed)))
-    typer.echo(f"{added:,} names added to {folder}, {removed:,} names removed from it")
+    typer.echo(f"{count(added, 'name')} added to {target}, {count(removed, 'name')} removed from it")

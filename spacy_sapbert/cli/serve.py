@@ -39,7 +39,7 @@ def serve(
     batch_size: int = typer.Option(16, help="Maximum number of texts that are linked in one batch. They may come from several requests."),
     timeout: float = typer.Option(60.0, help="Maximum time for a request, in seconds."),
     athena: Path | None = typer.Option(
-        None, help="Folder with CONCEPT.csv and CONCEPT_RELATIONSHIP.csv from Athena, for the concept ids of /link?format=omop."
+        None, help="Folder with CONCEPT.csv and CONCEPT_RELATIONSHIP.csv from Athena, or its zip archive, for the concept ids of /link?format=omop."
     ),
     review: Path | None = typer.Option(None, help="File of a review, written by `review add`: the review page is then served at /."),
 ) -> None:
@@ -95,9 +95,10 @@ def warm(
     import time
 
     from ..corpus.annotator import AnnotationSettings
+    from ..render.records import count
     from ..service.linking import Linking
 
     start = time.perf_counter()
     linking = Linking(make_pipeline(AnnotationSettings(linker_name, pipeline, encoder=encoder).config(), pipeline, alone=True))
     linking.warm_up()
-    typer.echo(f"{linking.linker.folder}: {len(linking.linker.kb):,} concepts, ready in {time.perf_counter() - start:.1f} s")
+    typer.echo(f"{linking.linker.folder}: {count(len(linking.linker.kb), 'concept')}, ready in {time.perf_counter() - start:.1f} s")

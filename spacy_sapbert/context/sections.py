@@ -14,7 +14,8 @@ TITLES = Path(__file__).parents[1] / "data" / "section_titles.tsv"
 MAX_TITLE = 60  # characters
 REMEMBERED = 50_000  # characters; the sections of longer notes are not cached
 PART, OTHER = "part", "other"
-RELATIVE, FAMILY = "relative", "family_history"  # "Mother:" begins a family history that ends at the end of its line
+# "Mother:" begins a family history that ends at the end of its line, or where the text is about the patient again
+RELATIVE, FAMILY = "relative", "family_history"
 # in these sections a heading such as "Skin:" is a part of the section; in other sections it begins an examination
 WITH_PARTS = frozenset(["review_of_systems", "exam", "findings", "labs", "assessment", "plan"])
 # in these sections an unknown heading, such as "ROMBERG:", is a part of the section
@@ -33,6 +34,18 @@ _WORD = re.compile(r"[^\W\d_]+")
 _SAYS = re.compile(
     r"\b(?:is|are|was|were|has|have|had|will|shows?|showed|reveals?|revealed|demonstrates?|demonstrated)\b", re.IGNORECASE
 )  # a sentence
+# the beginning of a sentence about the patient, after one about a relative
+_PATIENT = re.compile(
+    r"(?<=[.;!?])[ \t]+(?=(?:(?:the[ ]|this[ ]|our[ ])?(?:patient|pt)|i|we|today|here|(?:now[ ])?(?:presents|presenting|denies|reports)|now[ ](?:here|admitted)|"
+    r"complains|c/o|endorses|on[ ]exam|\d{1,3}[ -]?(?:years?|yrs?|y/?o|[mf]))\b|(?P<pronoun>he|she)[ ](?P<verb>\w+))",
+    re.IGNORECASE,
+)
+_MEN, _WOMEN = frozenset(["father", "brother", "grandfather", "uncle"]), frozenset(["mother", "sister", "grandmother", "aunt"])
+_SEVERAL = frozenset(["parents", "siblings", "cousins", "relatives"])
+# verbs of what a patient says or does in a visit: "Father: MI at 50. He denies chest pain."
+_IN_A_VISIT = frozenset(
+    ["complains", "complained", "denies", "denied", "endorses", "presents", "presented", "reports", "reported", "states", "stated", "takes", "uses"]
+)
 # words at the beginning of a title that do not change its meaning
 _IGNORED_FIRST_WORDS = frozenset(
     [
@@ -101,12 +114,16 @@ def _find_sections(text: str) -> list[Section]:
     around = OTHER
     for heading, end in zip(headings, [*(following.start for following in headings[1:]), len(text)]):
         kind = heading.kind
-        if kind == RELATIVE:  # the section before it continues on the next line
-            kind, line = FAMILY, text.find("\n", heading.end)
-            if 0 <= line < end and text[heading.end : line].strip(" \t:*_") and text[line:end].strip():
-                sections.append(_section(text, heading, kind, line))
+        if kind == RELATIVE:  # the section before it continues on the next line, or with the next sentence about the patient
+            line = text.find("\n", heading.end)
+            if not (0 <= line < end and text[heading.end : line].strip(" \t:*_") and text[line:end].strip()):
+                line = end
+            if around != FAMILY:
+                line = _about_patient(text, heading, line)
+            sections.append(_section(text, heading, FAMILY, line))
+            if line < end:
                 sections.append(Section(around, "", line, line, end))
-                continue
+            continue
         if kind == PART:
             kind = around if around in WITH_PARTS else "exam"
         elif kind == "":
@@ -120,6 +137,22 @@ def _section(text: str, heading: _Heading, kind: str, end: int) -> Section:
     after = _AFTER.match(text, heading.end)
     assert after is not None  # it matches the empty text
     return Section(kind, _title(text[heading.start : heading.end]), heading.start, min(after.end(), end), end)
+
+
+def _about_patient(text: str, relative: _Heading, end: int) -> int:
+    """Return where the first sentence about the patient begins after a heading such as "Mother:"; `end` if there is none before it.
+
+    "He" and "she" are the relative if they can be, unless the verb is one of a visit.
+    """
+    words = frozenset(_WORD.findall(text[relative.start : relative.end].lower()))
+    for sentence in _PATIENT.finditer(text, relative.end, end):
+        if (
+            sentence["pronoun"] is None
+            or sentence["verb"].lower() in _IN_A_VISIT
+            or words & (_SEVERAL | (_WOMEN if sentence["pronoun"].lower() == "he" else _MEN))
+        ):
+            return sentence.end()
+    return end
 
 
 def _title(heading: str) -> str:

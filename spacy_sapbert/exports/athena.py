@@ -1,4 +1,4 @@
-"""Look up concept ids of OMOP in the files that a user downloaded from Athena: CONCEPT.csv and CONCEPT_RELATIONSHIP.csv.
+"""Look up concept ids of OMOP in the files that a user downloaded from Athena: CONCEPT.csv and CONCEPT_RELATIONSHIP.csv, in a folder or a zip archive.
 
 These files have millions of rows. They are read once, into a small database in the cache; later runs only open the database.
 """
@@ -9,13 +9,15 @@ import os
 import sqlite3
 import tempfile
 import threading
+import zipfile
+import zlib
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import NamedTuple
 
 from ..build.default_linkers import cache_folder, check_cache, fingerprint_of
-from ..errors import MissingFile, fail, logger
+from ..errors import DamagedFile, MissingFile, fail, logger
 from ..files import disk_full_as_error
 
 CONCEPT, RELATIONSHIP = "CONCEPT.csv", "CONCEPT_RELATIONSHIP.csv"
@@ -31,6 +33,7 @@ VOCABULARIES = {
     "HPO": "HPO",
     "NCI": "NCIt",
 }
+File = Path | zipfile.Path  # a file of a folder, or of an archive
 Code = tuple[str, str]  # vocabulary of this package, code
 DATABASE = "athena"  # folder of the databases in the cache
 MAX_ID = 2**31 - 1  # concept ids are 32-bit integers
@@ -84,24 +87,41 @@ class ConceptTable:
 
 
 def check_files(folder: Path) -> None:
-    """Check that a folder holds the two files of Athena.
+    """Check that a folder, or a zip archive, holds the two files of Athena.
 
     Raises:
-        SapbertError: E401, one of them is missing.
+        SapbertError: E401, one of them is missing; E402, it is a file of another kind.
     """
-    for name in (CONCEPT, RELATIONSHIP):
-        if not (folder / name).is_file():
-            raise fail("E401", MissingFile, path=folder / name)
+    _files(folder)
+
+
+def _files(folder: Path) -> tuple[File, File]:
+    """Return CONCEPT.csv and CONCEPT_RELATIONSHIP.csv of a folder or a zip archive.
+
+    Raises:
+        SapbertError: E401, E402, see `check_files`.
+    """
+    place: File = folder
+    if folder.is_file():
+        try:
+            place = zipfile.Path(folder)
+        except zipfile.BadZipFile as error:
+            why = f"give the folder, or the zip archive, that has {CONCEPT} and {RELATIONSHIP}."
+            raise fail("E402", DamagedFile, path=folder, expected="a download from Athena", why=why) from error
+    files = place / CONCEPT, place / RELATIONSHIP
+    for file in files:
+        if not file.is_file():
+            raise fail("E401", MissingFile, path=file)
+    return files
 
 
 def fingerprint(folder: Path) -> str:
-    """Return a short hash of names, sizes and times of Athena's files.
+    """Return a short hash of sizes and times of Athena's files, or of their archive.
 
     Raises:
-        SapbertError: E401, a file is missing.
+        SapbertError: E401, a file is missing; E402, there is neither a folder nor an archive.
     """
-    check_files(folder)
-    states = [(folder / name).stat() for name in (CONCEPT, RELATIONSHIP)]
+    states = [(file if isinstance(file, Path) else folder).stat() for file in _files(folder)]
     return fingerprint_of([FORMAT, [[state.st_size, state.st_mtime_ns] for state in states]])
 
 
@@ -111,11 +131,11 @@ def open_table(folder: Path) -> ConceptTable:
     What the cache has of the same folder, from before its files were changed, is deleted.
 
     Args:
-        folder: folder with Athena's files.
+        folder: folder with Athena's files, or the zip archive that Athena sends.
 
     Raises:
-        SapbertError: E401, a file is missing; E403, a row is not in Athena's format; E404, a file is not UTF-8; E008, E055, the cache cannot be
-            written.
+        SapbertError: E401, a file is missing; E402, the archive is damaged, or it is none; E403, a row is not in Athena's format; E404, a file is not
+            UTF-8; E008, E055, the cache cannot be written.
     """
     place = cache_folder() / DATABASE
     of_folder = fingerprint_of([str(folder.absolute())])[:12]
@@ -140,13 +160,14 @@ def open_table(folder: Path) -> ConceptTable:
 
 def _build(folder: Path, path: Path) -> None:
     ours = {theirs: vocabulary for vocabulary, theirs in VOCABULARIES.items()}
+    concepts, relationships = _files(folder)
     without: set[int] = set()  # concepts that are not standard
 
     def codes() -> Iterator[tuple[str, str, int, int, bool]]:
         names = ("concept_id", "vocabulary_id", "concept_code", "standard_concept", "invalid_reason")
-        for line, (number, vocabulary, code, standard, invalid) in _rows(folder / CONCEPT, names):
+        for line, (number, vocabulary, code, standard, invalid) in _rows(concepts, names):
             if vocabulary in ours:
-                concept = _number(folder / CONCEPT, line, number)
+                concept = _number(concepts, line, number)
                 if standard == "S" and not invalid:
                     yield ours[vocabulary], code, concept, concept, True
                 else:
@@ -155,12 +176,12 @@ def _build(folder: Path, path: Path) -> None:
 
     def mapped() -> Iterator[tuple[int, int]]:
         names = ("concept_id_1", "concept_id_2", "relationship_id", "invalid_reason")
-        for line, (one, other, relationship, invalid) in _rows(folder / RELATIONSHIP, names):
+        for line, (one, other, relationship, invalid) in _rows(relationships, names):
             if relationship == MAPS_TO and not invalid:
-                source = _number(folder / RELATIONSHIP, line, one)
+                source = _number(relationships, line, one)
                 if source in without:
                     without.discard(source)  # if there are several, the first one counts
-                    yield _number(folder / RELATIONSHIP, line, other), source
+                    yield _number(relationships, line, other), source
 
     with closing(sqlite3.connect(path)) as database:
         database.execute("PRAGMA journal_mode = OFF")
@@ -178,15 +199,15 @@ def _build(folder: Path, path: Path) -> None:
         database.commit()
 
 
-def _rows(path: Path, columns: Collection[str]) -> Iterator[tuple[int, list[str]]]:
+def _rows(path: File, columns: Collection[str]) -> Iterator[tuple[int, list[str]]]:
     """Yield (line number, values of the columns) of a file from Athena. Columns are separated by tabs, and quotes are ordinary characters.
 
     Raises:
-        SapbertError: E401, E403, E404, see `open_table`.
+        SapbertError: E401, E402, E403, E404, see `open_table`.
     """
     line = 0
     try:
-        with open(path, encoding="utf-8-sig", newline="\n") as file:
+        with path.open("r", encoding="utf-8-sig", newline="\n") as file:
             header = file.readline().rstrip("\r\n").lower().split("\t")
             line = 1
             missing = [column for column in columns if column not in header]
@@ -204,9 +225,11 @@ def _rows(path: Path, columns: Collection[str]) -> Iterator[tuple[int, list[str]
         raise fail("E401", MissingFile, path=path) from error
     except UnicodeDecodeError as error:
         raise fail("E404", path=path, line=line + 1) from error
+    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+        raise fail("E402", DamagedFile, path=path, expected="whole", why=f"{error}. Get the archive again.") from error
 
 
-def _number(path: Path, line: int, text: str) -> int:
+def _number(path: File, line: int, text: str) -> int:
     try:
         number = int(text)
     except ValueError as error:

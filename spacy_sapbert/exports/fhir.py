@@ -15,8 +15,10 @@ from ..kb.concept import is_cui
 from ..render.records import Row
 from .allergies import FOOD, Roles, roles_of
 from .base import LinkedNote, Origin, groups_of, has, identifier, is_code, linked, write_json_lines
+from .courses import ACTIVE, COMPLETED, INTENDED, KEPT, ON_HOLD, STOPPED, course_of
 from .doses import Dose, dose_of
-from .values import CONCENTRATION, DOSES, SYSTEM, Value, number_after, pressure_after, score_after, unit_of, value_after
+from .values import CONCENTRATION, DOSES, SYSTEM, Value, number_after, score_after, unit_of, value_after
+from .vital_signs import blood_pressure_after, vital_sign_after
 
 SYSTEMS = {  # vocabulary -> URI of the code system, in the order in which codings are written
     "UMLS": "http://www.nlm.nih.gov/research/umls",
@@ -40,6 +42,7 @@ BLOOD_PRESSURE = frozenset(["C0005823", "C1271104", "C0005824"])
 SYSTOLIC, DIASTOLIC = ("8480-6", "Systolic blood pressure"), ("8462-4", "Diastolic blood pressure")  # LOINC
 LABS = "labs"  # kind of a section
 # a number after the name of a test, which is no dose
+_LISTED = 6  # drugs before and after a drug that may be in one list with it
 _NEAR = 60  # characters before a drug in which "avoid" is searched
 # "Avoid NSAIDs and aspirin", not "avoid alcohol while taking metronidazole" and "To avoid constipation, senna"
 _OTHER_WORDS = r"(?:while|when|with|on|by|if|until|given|during|take|taking|use|start|add|give|continue|will|we|but)\b"
@@ -130,7 +133,7 @@ def _resource(place: int, rows: list[Row], roles: Roles, note: LinkedNote, docum
     test = _is_test(row)
     if "CHEM" in groups and not measured and (not test or row["label"] == "CHEM"):
         dose = dose_of(note.text, row["start"], row["end"], _end_of_dose(note.text, rows[:place]))
-        return _medication(base, row, subject, source, dose, avoided=_avoided(note.text, row))
+        return _medication(base, row, subject, source, dose, _medication_status(note.text, place, rows, dose))
     if test or ("CHEM" in groups and measured):
         following = rows[place + 1] if place + 1 < len(rows) else None  # "CRP 214 bili 88": the value ends where the next test begins
         text = note.text if following is None or not _is_test(following) else note.text[: following["start"]]
@@ -179,8 +182,29 @@ def _end_of_dose(text: str, rows: list[Row]) -> int:
     return int(rows[-1]["end"]) if dose is None else dose.end
 
 
-def _medication(base: Resource, row: Row, subject: Resource, source: Resource, dose: Dose | None, *, avoided: bool) -> Resource:
-    status = "not-taken" if has(row, "negated") or avoided else "intended" if has(row, "hypothetical") else "unknown"
+def _medication_status(text: str, place: int, rows: list[Row], dose: Dose | None) -> str:
+    """Return the status of a MedicationStatement: what the words around the drug say of its course, and its statuses."""
+    row = rows[place]
+    near = [each for each in rows[max(place - _LISTED, 0) : place + _LISTED + 1] if each is not row and "CHEM" in groups_of(each)]
+    others = [_with_dose(each, dose_of(text, each["start"], each["end"], each["start"])) for each in near]
+    course = course_of(text, *_with_dose(row, dose), others)
+    if course == KEPT:
+        return ACTIVE  # "do not stop warfarin": the drug is negated for the rules of statuses, but it is taken
+    if course in (STOPPED, ON_HOLD, COMPLETED):
+        return course
+    if has(row, "negated") or _avoided(text, row):
+        return "not-taken"
+    if has(row, "hypothetical"):  # "will be started"
+        return INTENDED
+    return "unknown" if course is None or row["status"] else course  # "was started in 2010" may be over
+
+
+def _with_dose(row: Row, dose: Dose | None) -> tuple[int, int]:
+    """Return (start, end) of a drug and its dose."""
+    return (row["start"], row["end"]) if dose is None else (min(row["start"], dose.start), max(row["end"], dose.end))
+
+
+def _medication(base: Resource, row: Row, subject: Resource, source: Resource, dose: Dose | None, status: str) -> Resource:
     made = {"resourceType": "MedicationStatement", **base, "status": status, "medicationCodeableConcept": _code(row)}
     made = {**made, "subject": subject, "derivedFrom": [source]}
     return made if dose is None else {**made, "dosage": [_dosage(dose)]}
@@ -225,7 +249,7 @@ def _observation(base: Resource, row: Row, subject: Resource, source: Resource, 
 
 def _measured(row: Row, text: str, value: Value | None) -> Resource:
     """Return the value of an Observation, or for a blood pressure its two components; empty if no value follows the mention."""
-    if row["cui"] in BLOOD_PRESSURE and (pair := pressure_after(text, row["end"])) is not None:
+    if row["cui"] in BLOOD_PRESSURE and (pair := blood_pressure_after(text, row["end"])) is not None:
         components = []
         for (code, display), each in zip((SYSTOLIC, DIASTOLIC), pair):
             coding = {"system": SYSTEMS["LNC"], "code": code, "display": display}
@@ -236,7 +260,7 @@ def _measured(row: Row, text: str, value: Value | None) -> Resource:
     elif value is None and (
         "T060" not in row["types"] or not MEASURED.isdisjoint(row["types"])
     ):  # after an examination, a number is rarely its result
-        value = number_after(text, row["end"])
+        value = vital_sign_after(text, row["end"], row["cui"]) or number_after(text, row["end"])
     return {} if value is None else {"valueQuantity": _quantity(value)}
 
 

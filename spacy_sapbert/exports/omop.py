@@ -82,7 +82,7 @@ def _record(note: LinkedNote, number: int, row: Row, origin: Origin, ids: Mappin
     best = concept_ids(row, ids)
     modifiers = [*(f"{status}=true" for status in row["status"] or ()), f"concept={row['cui']}", f"name={row['name']}"]
     modifiers += [f"{key}={row[key]:.4f}" for key in ("score", "probability") if row[key] is not None]
-    modifiers += [] if whole else [f"note={note.note_id}"]
+    modifiers += [] if whole or not note.note_id else [f"note={note.note_id}"]
     return {
         "note_id": note.note_id if whole else number,
         "section_concept_id": UNKNOWN,

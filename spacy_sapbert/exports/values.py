@@ -66,10 +66,15 @@ _PAIR = re.compile(rf"{_BETWEEN}(?P<first>\d{{2,3}})[ \t]*/[ \t]*(?P<second>\d{{
 # what may follow a number that has no unit. Another word could be a unit, or what is counted: "CT 2 weeks ago", "troponin 3 times"
 _END = (
     r"(?=[ \t]*(?:$|[;)(\[\r\n]|,(?!\d)|[ \t][ \t]+(?=[a-z])|\.(?!\d)|[hl*](?![\w/])|"
-    r"(?:and|but|from|on|at|with|today|yesterday|now|this|in|after|before|otherwise|stable|high|low|elevated|normal|increased|decreased|irreg|irregular|regular)\b))"
+    r"(?:and|but|from|on|at|with|today|yesterday|now|this|in|after|before|otherwise|stable|high|low|elevated|normal|increased|decreased|irreg|irregular|reg|regular|"
+    r"oral|orally|axillary|rectal|tympanic|sitting|standing|supine|lying|ra)\b))"
 )
 _PLAIN = re.compile(rf"{_BETWEEN}(?P<sign><=|>=|[<>≤≥])?[ \t]*(?P<number>{_NUMBER}){_END}")
 _SCORE = re.compile(rf"{_BETWEEN}(?P<number>\d{{1,3}}(?:\.\d)?)(?:[ \t]*(?:/|out of|of)[ \t]*(?P<most>\d{{1,3}}))?{_END}")
+_DEGREES = {"c": "Cel", "f": "[degF]"}  # letter after a temperature -> UCUM code
+_TEMPERATURE = re.compile(  # "38.5 C", "38.5°", but not "38.5 C. diff"
+    rf"{_BETWEEN}(?P<number>{_NUMBER})[ \t]*(?P<unit>[°º]|deg(?:rees)?(?:[ \t]*(?P<spelt>[cf]))?|(?P<letter>[cf]))(?![\w/^*])(?!\.?[ \t]*diff)"
+)
 _SECOND = re.compile(r"[ \t]*(?:[/,&–-]|and\b)[ \t]*\d")
 _PLAIN_PAIR = re.compile(rf"{_BETWEEN}(?P<first>\d{{2,3}})[ \t]*/[ \t]*(?P<second>\d{{2,3}}){_END}")
 _YEAR = re.compile(r"(?:19|20)\d\d")
@@ -138,6 +143,20 @@ def number_after(text: str, end: int) -> Value | None:
     if found is None or _YEAR.fullmatch(found["number"]):
         return None
     return Value(read_number(found["number"]), "", "", _sign(found))
+
+
+def temperature_after(text: str, end: int) -> Value | None:
+    """Return the number that directly follows a temperature, if a letter or a degree sign follows it: "38.5 C", "101.2°"; otherwise None.
+
+    Args:
+        text: the note.
+        end: offset of the end of the mention.
+    """
+    found = _TEMPERATURE.match(_after(text, end))
+    if found is None:
+        return None
+    letter = found["letter"] or found["spelt"]
+    return Value(read_number(found["number"]), _written(text, end, found) if letter else "", _DEGREES[letter] if letter else "")
 
 
 def unit_of(*names: str) -> str | None:

@@ -50,6 +50,7 @@ from .results import LEVEL, READ, has_result
 from .shorthand import SHORT, written_out
 from .sites import BODY, without_sites
 from .spelling import MIN_LETTERS, Spelling, is_other_word
+from .vital_signs import vital_signs
 
 # A word is letters and digits; "'s" belongs to its word, and `stem` removes it. Punctuation marks and empty lines are words, too, so that no
 # name crosses them. Spaces, hyphens, slashes and apostrophes only separate words
@@ -518,8 +519,11 @@ class ConceptMatcher(DocComponent):
                 yield match._replace(part=not part.whole, item=own)
 
     def _with_letters(self, matches: List[Match], text: str, sets: Sequence[Phrases]) -> List[Match]:
-        """Add the letters that stand for findings ("N/V/D"), and tests before their values ("HR91"). Names that were found in their place are removed."""
-        found = sorted([*((one.start, one.start + 1, one.name) for one in letters(text)), *glued(text)])
+        """Add letters that stand for findings ("N/V/D") or vital signs ("T 37.2"), and tests before their values ("HR91").
+
+        Names that were found in their place are removed.
+        """
+        found = sorted([*((one.start, one.start + 1, one.name) for one in (*letters(text), *vital_signs(text))), *glued(text)])
         labels = _labels(sets, [self._run(name) for _, _, name in found])
         more = [Match(start, end, label.partition("\t")[0], name) for (start, end, name), label in zip(found, labels) if label is not None]
         if not more:

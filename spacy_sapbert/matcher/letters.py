@@ -22,7 +22,7 @@ _LIST = re.compile(r"(?<![\w/+&.-])[A-Za-z](?:[ \t]?[/+&][ \t]?[A-Za-z]){1,4}(?!
 
 
 class Letter(NamedTuple):
-    """A letter that stands for a finding.
+    """A letter that stands for a finding or a vital sign.
 
     Attributes:
         start: its place in the text, in characters.

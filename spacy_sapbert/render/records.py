@@ -296,8 +296,8 @@ def summary(rows: Iterable[Row]) -> list[str]:
 
 
 def count(n: int, noun: str) -> str:
-    """Return a number with its noun: "1 note", "2 notes"."""
-    return f"{n} {noun}" if n == 1 else f"{n} {noun}s"
+    """Return a number with its noun: "1 note", "2,000 notes"."""
+    return f"{n:,} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
 def _extension(span: Span, attr: str) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ..render.records import count
 from .measures import agreements, left_in, precisions
 from .store import ReviewStore
 
@@ -33,7 +34,7 @@ def report(store: ReviewStore, wished: float) -> dict[str, Any]:
 
 def in_words(figures: dict[str, Any]) -> str:
     """Return a report as lines of text."""
-    lines = [f"{figures['notes']:,} notes, {figures['mentions']:,} mentions"]
+    lines = [f"{count(figures['notes'], 'note')}, {count(figures['mentions'], 'mention')}"]
     for each in figures["precision"]:
         if each["reviewed"]:
             interval = f"95% interval {each['low']:.1%} to {each['high']:.1%}"
@@ -44,11 +45,11 @@ def in_words(figures: dict[str, Any]) -> str:
     for each in figures["agreement"]:
         kappa = "not defined" if each["kappa"] is None else f"{each['kappa']:.2f}"
         one, other = each["reviewers"]
-        lines.append(f"{one} and {other}: the same concept for {each['same']} of {each['mentions']} mentions, kappa {kappa}")
+        lines.append(f"{one} and {other}: the same concept for {each['same']:,} of {count(each['mentions'], 'mention')}, kappa {kappa}")
     lines.append(f"disputed: {figures['disputed']}")
     if figures["left"] is None:
-        lines.append(f"{figures['open']:,} links are open; without a calibration, the number of right ones among them can't be estimated")
+        lines.append(f"open: {count(figures['open'], 'link')}; without a calibration, the number of right ones among them can't be estimated")
     else:
         now = "" if figures["expected"] is None else f" (expected now: {figures['expected']:.1%})"
-        lines.append(f"for a precision of {figures['wished']:.0%}{now}: {figures['left']:,} of {figures['open']:,} open links have to be reviewed")
+        lines.append(f"to review for a precision of {figures['wished']:.0%}{now}: {figures['left']:,} of {count(figures['open'], 'open link')}")
     return "\n".join(lines)

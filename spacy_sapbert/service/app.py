@@ -33,7 +33,7 @@ from .concepts import concept_of, search_concepts
 from .guard import PROBLEM, REQUEST_ID, ClientGone, Guard, problem_of
 from .linking import Linked, Linking, Lookup, Spans, Task, Text, as_key
 from .metrics import CONTENT_TYPE, Metrics
-from .problems import NO_CONCEPT, PROBLEMS
+from .problems import NO_CONCEPT, PROBLEMS, no_concept
 from .review import add_review
 from .settings import ServiceSettings
 
@@ -339,7 +339,7 @@ def _add_concepts(app: FastAPI, service: Service) -> None:
     ) -> Response:
         found = await run_in_threadpool(concept_of, service.linking.linker.kb, concept_id)
         if found is None:
-            raise fail("E077", what="such concept")
+            raise no_concept()
         return _json(json.dumps(found, ensure_ascii=False))
 
 
@@ -388,6 +388,8 @@ async def _invalid(request: Request, error: Exception) -> Response:
         return await _problem(request, fail("E071", why=f"the body is not JSON (at character {first['loc'][-1]})."))
     if first["type"] == "model_attributes_type" and first["loc"] == ("body",) and not _is_json(request):
         return await _problem(request, fail("E071", why="send the body as JSON, with the header `Content-Type: application/json`."))
+    if first["loc"] == ("body",) and first["type"] in ("model_attributes_type", "dict_type"):
+        return await _problem(request, fail("E071", why="the body must be a JSON object, as in /openapi.json."))
     parts = [str(part) for part in first["loc"] if part != "body"]
     place = ".".join(parts) or "the body"
     return await _problem(request, fail("E071", why=f"{place}: {first['msg']}."))
@@ -402,5 +404,5 @@ async def _http(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     if error.status_code == 400:  # bytes that are not text, or JSON that is nested too deeply
         return await _problem(request, fail("E071", why="the body is not JSON."))
-    _, content, _ = problem_of(fail("E077", what="such route or method"))
+    _, content, _ = problem_of(fail("E077", what="route or method", advice="/openapi.json lists its routes."))
     return JSONResponse(content, error.status_code, error.headers)

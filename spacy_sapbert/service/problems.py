@@ -4,11 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..errors import fail
+from ..errors import SapbertError, fail
 from . import schemas
 from .guard import problem_of
 
 Responses = dict[int | str, dict[str, Any]]  # HTTP status -> what FastAPI writes into the description
+
+
+def no_concept() -> SapbertError:
+    """Return the error for a concept that the knowledge base does not have."""
+    return fail(
+        "E077",
+        what="concept",
+        advice="Give a CUI, another identifier, or a vocabulary and a code such as MESH:D003924. GET /concepts?query= searches names.",
+    )
 
 
 def _described(status: int, description: str, example: Exception, headers: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -32,7 +41,7 @@ PROBLEMS: Responses = {
     503: _described(503, "The linker is not loaded yet, or the service is being stopped.", fail("E075")),
     504: _described(504, "The request took too long.", fail("E073", seconds=60.0)),
 }
-NO_CONCEPT: Responses = {404: _described(404, "The knowledge base has no such concept.", fail("E077", what="such concept"))}
+NO_CONCEPT: Responses = {404: _described(404, "The knowledge base has no such concept.", no_concept())}
 REVIEW_PROBLEMS: Responses = {
     **PROBLEMS,
     403: _described(403, "The review of a service on this machine was asked for under another host name.", fail("E085")),

@@ -25,6 +25,7 @@ from ..review.linker import AppliedNames, state_of
 from ..review.report import report
 from ..review.store import MAX_PAGE, ReviewStore
 from ..review.view import note_view
+from . import review_schemas as schemas
 from .linking import Linked, Linking, Text
 from .problems import NOT_IN_REVIEW, REVIEW_PROBLEMS
 
@@ -80,7 +81,7 @@ class Review:
             given: the event, as a dictionary.
 
         Returns:
-            Number of the event, number of its mention, and time; for an undo, the mention of the event that was undone, and the id of its note.
+            Number of the event, number of its mention, id of its note, and time; for an undo, mention and note of the event that was undone.
 
         Raises:
             SapbertError: E024, the name cannot be added or removed; E082, the event is not valid; E084, the concept, note, mention or event does not exist.
@@ -94,11 +95,9 @@ class Review:
             check_names([said.name], "en", MAX_NAME_CHARS)
         event = self.store.record(reviewer, given)
         _ = self.linker
-        answer: dict[str, Any] = {"event": event.number, "mention": event.mention, "at": event.at}
-        if isinstance(said, Undo):
-            mention = self.store.log().events[said.event].mention
-            answer |= {"mention": mention, "note": None if mention is None else self.store.note_of(mention)}
-        return answer
+        mention = self.store.log().events[said.event].mention if isinstance(said, Undo) else event.mention
+        note = None if mention is None else self.store.note_of(mention)
+        return {"event": event.number, "mention": mention, "note": note, "at": event.at}
 
     def events(self, after: int) -> list[dict[str, Any]]:
         """Return the events with a number above `after`, in their order, without text of notes.
@@ -181,7 +180,13 @@ def add_review(app: FastAPI, service: Any, path: Path) -> None:
     async def page_css() -> Response:
         return Response(style, media_type=PAGE[2], headers=HEADERS)
 
-    @app.get("/review/notes", tags=["review"], responses=REVIEW_PROBLEMS, summary="Notes of the review, one page of the list")
+    @app.get(
+        "/review/notes",
+        tags=["review"],
+        response_model=schemas.NotesOfReview,
+        responses=REVIEW_PROBLEMS,
+        summary="Notes of the review, one page of the list",
+    )
     async def notes(
         order: Order = "note",
         limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 50,
@@ -200,6 +205,7 @@ def add_review(app: FastAPI, service: Any, path: Path) -> None:
     @app.get(
         "/review/note",
         tags=["review"],
+        response_model=schemas.NoteOfReview,
         responses={**REVIEW_PROBLEMS, **NOT_IN_REVIEW},
         summary="A note with its mentions; it is linked again if the linker has changed",
     )
@@ -215,6 +221,7 @@ def add_review(app: FastAPI, service: Any, path: Path) -> None:
     @app.get(
         "/review/concepts",
         tags=["review"],
+        response_model=schemas.ConceptsOfReview,
         responses=REVIEW_PROBLEMS,
         summary="Concepts of all mentions, with the number of their mentions; one page of the list",
     )
@@ -228,24 +235,44 @@ def add_review(app: FastAPI, service: Any, path: Path) -> None:
     @app.post(
         "/review/events",
         tags=["review"],
+        response_model=schemas.RecordedEvent,
         responses={**REVIEW_PROBLEMS, **NOT_IN_REVIEW},
-        summary="Write an event of a reviewer; `spacy_sapbert.review.events` lists the kinds",
+        summary="Write an event of a reviewer; the examples show the kinds",
     )
-    async def events(said: Annotated[dict[str, Any], Body()], x_reviewer: Annotated[str, Header(max_length=600)]) -> Response:
+    async def events(
+        said: Annotated[dict[str, Any], Body(openapi_examples={name: {"value": event} for name, event in schemas.EVENTS.items()})],
+        x_reviewer: Annotated[str, Header(max_length=600, description="Name of the reviewer, in URL encoding if it is not ASCII.", examples=["Ann"])],
+    ) -> Response:
         # a page of another site must ask first (CORS preflight) whether it may send this header, and is refused
         return _json(await run_in_threadpool(review.record, unquote(x_reviewer), said))
 
-    @app.get("/review/events", tags=["review"], responses=REVIEW_PROBLEMS, summary="Events after a given one, to follow other reviewers")
+    @app.get(
+        "/review/events",
+        tags=["review"],
+        response_model=schemas.EventsOfReview,
+        responses=REVIEW_PROBLEMS,
+        summary="Events after a given one, to follow other reviewers",
+    )
     async def later(after: Annotated[int, Query(ge=0, le=MAX_NUMBER)] = 0) -> Response:
         return _json(await run_in_threadpool(review.events, after))
 
     @app.get(
-        "/review/report", tags=["review"], responses=REVIEW_PROBLEMS, summary="Precision with intervals, agreement, number of links left to review"
+        "/review/report",
+        tags=["review"],
+        response_model=schemas.ReportOfReview,
+        responses=REVIEW_PROBLEMS,
+        summary="Precision with intervals, agreement, number of links left to review",
     )
     async def figures(wished: Annotated[float, Query(gt=0, lt=1)] = 0.95) -> Response:
         return _json(await run_in_threadpool(report, store, wished))
 
-    @app.get("/review/export", tags=["review"], responses=REVIEW_PROBLEMS, summary="Gold annotations, tables of mentions and concepts, added names")
+    @app.get(
+        "/review/export",
+        tags=["review"],
+        response_class=Response,
+        responses={**REVIEW_PROBLEMS, 200: {"content": {kind: {"schema": {"type": "string"}} for _, kind in FORMATS.values()}}},
+        summary="Gold annotations, tables of mentions and concepts, added names",
+    )
     async def export(kind: Annotated[Literal["gold", "jsonl", "usagi", "sssom", "names"], Query(alias="format")]) -> Response:
         name, media_type = FORMATS[kind]
         content = await run_in_threadpool(review.export, kind)

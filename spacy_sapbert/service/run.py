@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+import h11
 import uvicorn
 from spacy.language import Language
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from ..errors import fail, logger
 from .app import create_app
@@ -17,6 +20,38 @@ from .settings import ServiceSettings
 
 MORE_SECONDS = 5  # a graceful stop may take so many seconds longer than a request
 BACKLOG = 512  # connections that wait to be accepted
+HEAD_SECONDS = 10.0  # after which the head of a request (its first line and headers) must have arrived
+
+
+class _Protocol(H11Protocol):
+    """uvicorn's protocol for HTTP/1.1. It closes a connection if the head of a request does not arrive in time, which uvicorn would wait for without limit."""
+
+    _deadline: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._deadline = self.loop.call_later(HEAD_SECONDS, self._end)
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        if self.conn.their_state is not h11.IDLE:  # the head is complete
+            self._cancel()
+        elif self._deadline is None:
+            self._deadline = self.loop.call_later(HEAD_SECONDS, self._end)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._cancel()
+        super().connection_lost(exc)
+
+    def _end(self) -> None:
+        self._deadline = None
+        if self.conn.their_state is h11.IDLE:
+            self.timeout_keep_alive_handler()  # it closes the connection
+
+    def _cancel(self) -> None:
+        if self._deadline is not None:
+            self._deadline.cancel()
+            self._deadline = None
 
 
 class _Server(uvicorn.Server):
@@ -58,6 +93,7 @@ def serve(make: Callable[[], Language], settings: ServiceSettings, listening: Ca
     app = create_app(make, settings, failed)
     config = uvicorn.Config(
         app,
+        http=_Protocol,
         log_config=None,
         access_log=False,  # it would hold the queries
         log_level="warning",

@@ -10,9 +10,9 @@ from pydantic_core import PydanticCustomError
 NOTE = "72M c/o CP, no fever. Takes ASA 81."
 
 _TYPE = {"id": "T184", "name": "Sign or Symptom"}
-_URL = "https://uts.nlm.nih.gov/uts/umls/concept/"
-_FEVER = {"id": "C0015967", "name": "Fever", "types": [_TYPE], "url": f"{_URL}C0015967"}
-_ATTACK = {"id": "C0027051", "name": "Myocardial infarction", "types": [{"id": "T047", "name": "Disease or Syndrome"}], "url": f"{_URL}C0027051"}
+URL = "https://uts.nlm.nih.gov/uts/umls/concept/"
+_FEVER = {"id": "C0015967", "name": "Fever", "types": [_TYPE], "url": f"{URL}C0015967"}
+_ATTACK = {"id": "C0027051", "name": "Myocardial infarction", "types": [{"id": "T047", "name": "Disease or Syndrome"}], "url": f"{URL}C0027051"}
 _FEVER_MENTION = {  # of NOTE
     "start": 15,
     "end": 20,
@@ -48,7 +48,8 @@ _FEVER_MENTION = {  # of NOTE
 }
 
 
-def _example(value: dict[str, Any]) -> ConfigDict:
+def example_of(value: Any) -> ConfigDict:
+    """Return the configuration of a model whose description shows an example."""
     return ConfigDict(json_schema_extra={"examples": [value]})
 
 
@@ -161,14 +162,14 @@ class TextResult(BaseModel):
 class LinkResponse(BaseModel):
     """The results of the texts, in the order of the request."""
 
-    model_config = _example({"results": [{"id": "17", "mentions": [_FEVER_MENTION]}]})
+    model_config = example_of({"results": [{"id": "17", "mentions": [_FEVER_MENTION]}]})
     results: list[TextResult]
 
 
 class MentionsResponse(BaseModel):
     """The mentions of the request, in its order."""
 
-    model_config = _example({"mentions": [_FEVER_MENTION]})
+    model_config = example_of({"mentions": [_FEVER_MENTION]})
     mentions: list[Mention]
 
 
@@ -211,14 +212,14 @@ class LookupResult(BaseModel):
 class LookupResponse(BaseModel):
     """The results of the mentions, in the order of the request."""
 
-    model_config = _example({"results": [{"mention": "heart attack", "candidates": [{**_ATTACK, "matched": "Heart attack", "score": 1.0}]}]})
+    model_config = example_of({"results": [{"mention": "heart attack", "candidates": [{**_ATTACK, "matched": "Heart attack", "score": 1.0}]}]})
     results: list[LookupResult]
 
 
 class SearchResponse(BaseModel):
     """Concepts, best first."""
 
-    model_config = _example({"concepts": [{**_ATTACK, "by": "beginning", "matched": "Heart attack", "score": None}]})
+    model_config = example_of({"concepts": [{**_ATTACK, "by": "beginning", "matched": "Heart attack", "score": None}]})
     concepts: list[SearchMatch]
 
 
@@ -241,7 +242,7 @@ class Parent(BaseModel):
 class ConceptResponse(ConceptSummary):
     """All that is known about a concept."""
 
-    model_config = _example(
+    model_config = example_of(
         {
             **_FEVER,
             "definition": "Body temperature elevated above the normal range.",
@@ -263,14 +264,14 @@ class ConceptResponse(ConceptSummary):
 class State(BaseModel):
     """The state of the service: "ok" if the process is running, "ready" if the linker is loaded."""
 
-    model_config = _example({"status": "ready"})
+    model_config = example_of({"status": "ready"})
     status: Literal["ok", "ready"]
 
 
 class VersionResponse(BaseModel):
     """Versions, the linker's sources and calibration, its settings, the settings that a request may change, and the limits of the service."""
 
-    model_config = _example(
+    model_config = example_of(
         {
             "spacy_sapbert": "0.1.0",
             "components": ["concept_matcher", "sapbert_linker", "clinical_status"],

@@ -141,6 +141,25 @@ def test_a_relative_before_a_colon_ends_with_its_line() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    ("text", "kinds"),
+    [  # (kind, beginning) of each section
+        ("Exam: well. Sister: lupus. Patient has asthma.", [("exam", "Exam"), ("family_history", "Sister"), ("exam", "Patient")]),
+        ("Sister: lupus. He has asthma.", [("family_history", "Sister"), ("other", "He")]),
+        ("Sister: lupus. She has asthma.", [("family_history", "Sister")]),
+        ("Father: MI at 50. He denies pain.\nCough.", [("family_history", "Father"), ("other", "He")]),
+        ("Parents: HTN. He has asthma.", [("family_history", "Parents"), ("other", "He")]),
+        ("Cousin: lupus. He has asthma.", [("family_history", "Cousin")]),
+        ("Mother: MI. Father: stroke. Denies pain.", [("family_history", "Mother"), ("family_history", "Father"), ("other", "Denies")]),
+        ("FAMILY HISTORY: Father: MI at 50. He denies pain.", [("family_history", "FAMILY"), ("family_history", "Father")]),
+    ],
+)
+def test_a_family_history_of_one_relative_ends_where_the_text_is_about_the_patient(text: str, kinds: list[tuple[str, str]]) -> None:
+    found = find_sections(text)
+    assert [(one.kind, text[one.start : one.end].split()[0].rstrip(":")) for one in found] == kinds
+    assert "".join(text[one.start : one.end] for one in found) == text
+
+
 def test_background_is_the_history() -> None:
     assert [section.kind for section in find_sections("BG: epilepsy")] == ["history"]
 

@@ -8,6 +8,7 @@ import json
 import re
 import sqlite3
 import time
+import zipfile
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from spacy_sapbert.context.rules import SHIPPED, Rules
 from spacy_sapbert.context.sections import find_sections, section_at
 from spacy_sapbert.context.status import kind_of
 from spacy_sapbert.errors import SapbertError
-from spacy_sapbert.exports import athena, bioc, brat, comprehend, doses, fhir, omop, phenopackets, values
+from spacy_sapbert.exports import athena, bioc, brat, comprehend, courses, doses, fhir, omop, phenopackets, values, vital_signs
 from spacy_sapbert.exports.base import LinkedNote, Origin
 from training.corpora.brat import read_brat
 
@@ -166,8 +167,12 @@ MORE = {  # concepts of allergies and laboratory values
     "SAPBERT:pain": ("visual analog scale", ["T060"], {}),
     "C0025598": ("Metformin", ["T109", "T121"], {"RXNORM": ["6809"]}),
     "C0001927": ("Albuterol", ["T109", "T121"], {"RXNORM": ["435"]}),
+    "C0005903": ("body temperature", ["T201"], {}),
+    "C0231832": ("respiratory rate", ["T201"], {}),
+    "C0369768": ("oxygen saturation", ["T201"], {}),
+    "C0020740": ("Ibuprofen", ["T109", "T121"], {}),
 }
-C, P, D, A, R, N, K, H, B, GCS, INR, HR, PH, CT, PAIN, METFORMIN, ALBUTEROL = MORE
+C, P, D, A, R, N, K, H, B, GCS, INR, HR, PH, CT, PAIN, METFORMIN, ALBUTEROL, TEMP, RR, O2, IBUPROFEN = MORE
 
 
 def found_in(text: str, *mentions: tuple[str, str, str]) -> list[Any]:
@@ -208,13 +213,13 @@ ALLERGY, CONDITION, MEDICATION, OBSERVATION = "AllergyIntolerance", "Condition",
         (
             "ALLERGIES:\nPenicillin (rash). Takes aspirin.\nPeanut\n\nMEDS: aspirin",
             [("Penicillin", C, "CHEM"), ("rash", R, "DISO"), ("aspirin", "C0004057", "CHEM"), ("Peanut", N, "OBJC"), ("aspirin", "C0004057", "CHEM")],
-            [(ALLERGY, "Penicillin", "confirmed", "rash"), (MEDICATION, "aspirin", "unknown"), (ALLERGY, "Peanut", "confirmed")]
+            [(ALLERGY, "Penicillin", "confirmed", "rash"), (MEDICATION, "aspirin", "active"), (ALLERGY, "Peanut", "confirmed")]
             + [(MEDICATION, "aspirin", "unknown")],
         ),
         (
             "She is allergic to penicillin and peanut, but takes aspirin.",
             [("allergic", A, "DISO"), ("penicillin", C, "CHEM"), ("peanut", N, "OBJC"), ("aspirin", "C0004057", "CHEM")],
-            [(ALLERGY, "penicillin", "confirmed"), (ALLERGY, "peanut", "confirmed"), (MEDICATION, "aspirin", "unknown")],
+            [(ALLERGY, "penicillin", "confirmed"), (ALLERGY, "peanut", "confirmed"), (MEDICATION, "aspirin", "active")],
         ),
         (
             "Age 70  Allergies: penicillin, peanut\nAdmitted with penicillin.",
@@ -369,13 +374,57 @@ def test_fhir_values_without_a_unit_by_hand() -> None:
     found = found_in(text, *mentions)
     said = [each.valueQuantity and (float(each.valueQuantity.value), each.valueQuantity.unit, each.valueQuantity.code) for each in found]
     assert said == [
-        *((14.0, None, "{score}"), (2.1, None, "{INR}"), None, (9.8, None, None), (110.0, None, None), (7.24, None, "[pH]")),
-        *(None, None, (88.0, None, None), None, None, (7.0, None, "{score}")),  # of an examination, only a score is a value
+        *((14.0, None, "{score}"), (2.1, None, "{INR}"), None, (9.8, None, None), (110.0, "/min", "/min"), (7.24, None, "[pH]")),
+        *(None, None, (88.0, "/min", "/min"), None, None, (7.0, None, "{score}")),  # of an examination, only a score is a value
     ]
-    assert [(int(part.valueQuantity.value), part.valueQuantity.code) for part in found[2].component] == [(92, None), (54, None)]
+    assert [(int(part.valueQuantity.value), part.valueQuantity.code) for part in found[2].component] == [(92, "mm[Hg]"), (54, "mm[Hg]")]
     assert [each.component for each in (found[6], found[9])] == [None, None]  # neither is systolic above diastolic
     assert found[0].valueQuantity.system == "http://unitsofmeasure.org"
-    assert found[4].valueQuantity.system is None
+    assert found[3].valueQuantity.system is None
+
+
+@pytest.mark.parametrize(
+    ("mention", "cui", "after", "wanted"),
+    [  # number, unit, code
+        ("temp", TEMP, " 38.5 C", (38.5, "C", "Cel")),
+        ("Temp", TEMP, " 101.2 F, HR 88", (101.2, "F", "[degF]")),
+        ("T", TEMP, " 37.2", (37.2, "°C", "Cel")),
+        ("Temperature", TEMP, " 98.6, pulse 72", (98.6, "°F", "[degF]")),
+        ("Temp", TEMP, ": 38.5C", (38.5, "C", "Cel")),
+        ("T", TEMP, " 102.9 ° HR 145", (102.9, "°F", "[degF]")),
+        ("T", TEMP, " 38 degrees", (38.0, "°C", "Cel")),
+        ("T", TEMP, " 98.6 °F (37 °C)", (98.6, "°F", "[degF]")),
+        ("temp", TEMP, " 101.2 c chills", None),  # "with" chills, not degrees Celsius
+        ("temp", TEMP, " 38.5 C. difficile positive", None),
+        ("temp", TEMP, " 60", (60.0, None, None)),  # no temperature of a body
+        ("HR", HR, " 88 bpm", (88.0, "bpm", "/min")),
+        ("HR", HR, " 88", (88.0, "/min", "/min")),
+        ("HR", HR, " 500", (500.0, None, None)),
+        ("RR", RR, " 16, SpO2 94%", (16.0, "/min", "/min")),
+        ("SpO2", O2, " 94% on RA", (94.0, "%", "%")),
+        ("SpO2", O2, " 94 on RA", (94.0, "%", "%")),
+        ("Hb", H, " 9.8", (9.8, None, None)),
+    ],
+)
+def test_units_of_vital_signs(mention: str, cui: str, after: str, wanted: tuple[float, str | None, str | None] | None) -> None:
+    (found,) = found_in(mention + after, (mention, cui, "PHYS"))
+    quantity = found.valueQuantity
+    assert (quantity and (float(quantity.value), quantity.unit, quantity.code)) == wanted
+
+
+@pytest.mark.parametrize(
+    ("after", "wanted"),
+    [
+        (" 120/80", [(120, "mmHg", "mm[Hg]"), (80, "mmHg", "mm[Hg]")]),
+        (" 120/80 mm Hg", [(120, "mm Hg", "mm[Hg]"), (80, "mm Hg", "mm[Hg]")]),
+        (" 96/50 lying", [(96, "mmHg", "mm[Hg]"), (50, "mmHg", "mm[Hg]")]),
+        (" 16/10", [(16, None, None), (10, None, None)]),  # it may be in kPa
+    ],
+)
+def test_units_of_a_blood_pressure(after: str, wanted: list[tuple[int, str | None, str | None]]) -> None:
+    (found,) = found_in(f"BP{after}", ("BP", B, "PHYS"))
+    parts = [part.valueQuantity for part in found.component]
+    assert [(int(part.value), part.unit, part.code) for part in parts] == wanted
 
 
 @pytest.mark.parametrize(
@@ -528,6 +577,68 @@ def test_a_drug_to_be_avoided_is_not_intended(text: str, status: str) -> None:
     assert found_in(text, ("aspirin", "C0004057", judged(text, "aspirin", "CHEM")))[0].status == status
 
 
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        ("Stopped aspirin.", "stopped"),
+        ("Aspirin was discontinued.", "stopped"),
+        ("d/c'd aspirin", "stopped"),
+        ("DC'd aspirin 81 mg daily", "stopped"),
+        ("She stopped taking her home aspirin.", "stopped"),
+        ("Aspirin 81 mg daily, stopped 2 weeks ago.", "stopped"),
+        ("He is off aspirin.", "stopped"),
+        ("No longer takes aspirin.", "stopped"),
+        ("Stopped metformin, ibuprofen and aspirin.", "stopped"),
+        ("Aspirin 81 mg and metformin 1 g were stopped.", "stopped"),
+        ("Switched from aspirin to metformin.", "stopped"),
+        ("Discontinued: metformin, aspirin", "stopped"),
+        ("STOP taking: aspirin", "stopped"),
+        ("Stopped aspirin and started metformin.", "stopped"),
+        ("Hold aspirin.", "on-hold"),
+        ("Aspirin was held on admission.", "on-hold"),
+        ("Aspirin 81 mg daily - HOLD", "on-hold"),
+        ("Holding aspirin given AKI.", "on-hold"),
+        ("Completed a 5 day course of aspirin.", "completed"),
+        ("Started aspirin 81 mg daily.", "active"),
+        ("Continue aspirin.", "active"),
+        ("Takes aspirin daily.", "active"),
+        ("Stopped metformin and started aspirin.", "active"),
+        ("Switched from metformin to aspirin.", "active"),
+        ("Continue aspirin, metformin stopped.", "active"),
+        ("Do not stop aspirin.", "active"),
+        ("Start aspirin.", "intended"),
+        ("We will start aspirin.", "intended"),
+        ("Resume aspirin.", "intended"),
+        ("Denies taking aspirin.", "not-taken"),
+        ("No aspirin was started.", "not-taken"),
+        # words that do not say it of this drug, or not as a fact
+        ("Hold aspirin for SBP < 100.", "unknown"),
+        ("Stop aspirin 5 days before surgery.", "unknown"),
+        ("Consider stopping aspirin.", "unknown"),
+        ("Once he is off aspirin, start metformin.", "unknown"),
+        ("We will wean off aspirin.", "unknown"),
+        ("She requests to come off aspirin.", "unknown"),
+        ("She was tapered off aspirin.", "stopped"),
+        ("He was taking aspirin until last week.", "unknown"),
+        ("Aspirin, started metformin.", "unknown"),
+        ("Currently stopped, aspirin", "unknown"),
+        ("Once this was completed, aspirin was given.", "unknown"),
+        ("The aspirin stopped the pain.", "unknown"),
+        ("Stopped smoking. Aspirin 81 mg daily.", "unknown"),
+        ("d/c home on aspirin.", "unknown"),
+        ("Feeds were held and aspirin was given.", "unknown"),
+        ("Aspirin 81 mg daily, metformin 1 g daily (stopped).", "unknown"),
+        ("Aspirin, ibuprofen, and metformin, which is on hold.", "unknown"),
+    ],
+)
+def test_the_course_of_a_drug(text: str, status: str) -> None:
+    drugs = [("aspirin", "C0004057"), ("metformin", METFORMIN), ("ibuprofen", IBUPROFEN)]
+    shown = text.replace("Aspirin", "aspirin")
+    places = sorted((shown.index(name), name, cui) for name, cui in drugs if name in shown)
+    found = found_in(shown, *((name, cui, judged(shown, name, "CHEM")) for _, name, cui in places))
+    assert found[[name for _, name, _ in places].index("aspirin")].status == status
+
+
 def test_a_procedure_to_be_avoided_is_not_prepared() -> None:
     said = []
     for text in ("Avoid appendectomy.", "We recommend against appendectomy.", "We recommend appendectomy."):
@@ -548,6 +659,9 @@ def test_doses_and_values_of_a_long_text_take_little_time(piece: str) -> None:
     doses.dose_of(text, len(text) - 1, len(text))
     values.value_after(text, 4)
     values.number_after(text, 4)
+    vital_signs.vital_sign_after(text, 4, TEMP)
+    courses.course_of(text, 0, 4)
+    courses.course_of(text, len(text) - 1, len(text))
     assert time.process_time() - begun < 0.5
 
 
@@ -623,6 +737,8 @@ def test_omop_long_mentions_and_names_are_cut() -> None:
     (found,) = csv.DictReader(io.StringIO(written(omop.write, notes=(note,)), newline=""))
     assert (len(found["lexical_variant"]), len(found["snippet"]), len(found["term_modifiers"])) == (250, 250, 2000)
     assert found["note_nlp_concept_id"] == "0"
+    (unnamed,) = csv.DictReader(io.StringIO(written(omop.write, notes=(LinkedNote("", "fever", [row("fever", "fever", "C0015967")]),)), newline=""))
+    assert unnamed["term_modifiers"].endswith(";probability=0.9000")
 
 
 def test_numbers_of_rows_count_through_several_files(tmp_path: Path) -> None:
@@ -708,6 +824,24 @@ def test_athenas_files_are_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyP
     other = athena.open_table(lay_out(tmp_path / "others")).path
     assert len(list(other.parent.iterdir())) == 2  # that of the changed files has replaced the first one; that of another folder is kept
     assert {first.path, other} & set(other.parent.iterdir()) == {other}
+
+
+def test_athenas_archive_is_read_as_it_came(tmp_path: Path, tiny_linker: Path) -> None:
+    folder, archive = lay_out(tmp_path / "files"), tmp_path / "vocabulary_download_v5.zip"
+    with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as written_to:
+        for name in (athena.CONCEPT, athena.RELATIONSHIP):
+            written_to.write(folder / name, name)
+    assert athena.open_table(archive).find(list(CODES)) == athena.open_table(folder).find(list(CODES)) == CODES
+    assert athena.fingerprint(archive) != athena.fingerprint(folder)
+    args = ["link", "fever", "--linker-name", str(tiny_linker), "--format", "omop", "--athena"]
+    with zipfile.ZipFile(tmp_path / "half.zip", "w") as half:
+        half.write(folder / athena.CONCEPT, athena.CONCEPT)
+    data = bytearray(archive.read_bytes())
+    data[60:90] = b"\xff" * 30
+    (tmp_path / "damaged.zip").write_bytes(data)
+    for path, code in (("half.zip", "E401"), ("damaged.zip", "E402"), (f"files/{athena.CONCEPT}", "E402"), ("nowhere", "E401")):
+        failed = CliRunner().invoke(app, [*args, str(tmp_path / path)])
+        assert (failed.exit_code, f"[{code}]" in failed.stderr) == (1, True), failed.output
 
 
 def test_an_older_database_that_cannot_be_deleted_does_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

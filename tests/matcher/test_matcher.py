@@ -765,6 +765,14 @@ def test_letters_that_stand_for_findings(text: str, expected: List[Tuple[str, st
     assert [(ent.text, ent._.corrected_text) for ent in doc.ents] == expected
 
 
+def test_letters_before_vital_signs_are_mentions():
+    component = written(("body temperature", "T201", ""), ("pulse", "T201", ""), ("respiratory rate", "T201", ""), ("T", "T116", ""))
+    doc = component(component.nlp.make_doc("VS: T 37.2 P 88 R16, T cells"))
+    expected = [("T", "body temperature"), ("P", "pulse"), ("R", "respiratory rate")]
+    assert [(ent.text, ent._.corrected_text) for ent in doc.ents] == expected
+    assert found(written(("pulse", "T201", "")), "T 37.2 P 88") == ["P"]  # the knowledge base has no temperature
+
+
 def test_a_letter_whose_finding_is_no_name_is_no_mention():
     assert found(written(("nausea", "T184", "")), "N/V") == ["N"]
 

@@ -15,6 +15,7 @@ import spacy
 from spacy.tokens import DocBin
 from typer.testing import CliRunner
 
+from spacy_sapbert.build import default_linkers
 from spacy_sapbert.cli import app
 from spacy_sapbert.corpus.pipeline import load
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
@@ -163,12 +164,52 @@ def test_removed_names_are_not_linked_and_come_back_when_undone(decided: ReviewS
 def test_applied_to_a_folder_they_are_saved(decided: ReviewStore, tiny_linker: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(tiny_linker, tmp_path / "linker"))
     decided.record("Bo", {"kind": "stop", "name": "fever"})
-    for expected in ("1 names added to", "0 names added to"):
+    for expected in ("1 name added to", "0 names added to"):
         done = CliRunner().invoke(app, ["review", "apply", str(decided.path), str(folder)])
         assert done.exit_code == 0, done.output
         assert expected in done.output
     linked = [(ent.text, ent.kb_id_) for ent in load(str(folder))("Fever and the squeeze.").ents if ent.kb_id_]
     assert linked == [("the squeeze", "C9100009")]
+
+
+def test_a_shared_linker_is_changed_only_if_asked(decided: ReviewStore, tiny_linker: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cache = tmp_path / "cache"
+    shared = Path(shutil.copytree(tiny_linker, cache / "linker"))
+    monkeypatch.setenv(default_linkers.CACHE_VARIABLE, str(cache))
+    monkeypatch.setattr(default_linkers, "find_linker", lambda name: shared if name == "open" else Path(name))
+    command, before = ["review", "apply", str(decided.path)], {path: path.read_bytes() for path in shared.rglob("*") if path.is_file()}
+
+    def invoke(*more: str) -> Any:
+        return CliRunner().invoke(app, [*command, *more])
+
+    for name in ("open", str(shared)):
+        refused = invoke(name)
+        assert refused.exit_code == 1
+        assert "[E034]" in refused.stderr
+        assert all(option in refused.stderr for option in ("--out", "--shared"))
+    (tmp_path / "notes").mkdir()
+    (tmp_path / "notes" / "one.txt").write_text("a note")
+    assert "[E002]" in invoke("open", "--out", str(tmp_path / "notes")).stderr  # it would be replaced
+    assert "[E002]" in invoke("open", "--out", str(tmp_path / "own"), "--shared").stderr
+    assert [path.name for path in (tmp_path / "notes").iterdir()] == ["one.txt"]
+    done = invoke("open", "--out", str(tmp_path / "own"))
+    assert done.stdout == f"1 name added to {tmp_path / 'own'}, 0 names removed from it\n"
+    assert {path: path.read_bytes() for path in shared.rglob("*") if path.is_file()} == before
+    assert [ent.kb_id_ for ent in load(str(tmp_path / "own"))("She has the squeeze.").ents] == ["C9100009"]
+    again = invoke("open", "--out", str(tmp_path / "own"))  # a linker may be replaced
+    assert again.exit_code == 0, again.output
+    assert invoke("open", "--shared").exit_code == 0
+    assert [ent.kb_id_ for ent in load(str(shared))("She has the squeeze.").ents] == ["C9100009"]
+
+
+def test_a_copy_is_not_left_behind_by_an_error(tiny_linker: Path, tmp_path: Path) -> None:
+    (tmp_path / "r.sqlite").write_bytes(b"no review")
+    failed = CliRunner().invoke(app, ["review", "apply", str(tmp_path / "r.sqlite"), str(tiny_linker), "--out", str(tmp_path / "own")])
+    assert "[E080]" in failed.stderr
+    (tmp_path / "gold.spacy").write_bytes(DocBin().to_bytes())
+    failed = CliRunner().invoke(app, ["calibrate", str(tiny_linker), str(tmp_path / "gold.spacy"), "--out", str(tmp_path / "own")])
+    assert failed.exit_code == 1
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["gold.spacy", "r.sqlite"]
 
 
 def test_the_report(decided: ReviewStore) -> None:

@@ -228,7 +228,7 @@ def test_a_stopped_name_is_taken_back_from_the_list_of_names_after_a_reload(brow
 def test_a_mention_is_rejected_only_if_the_rejected_name_is_its_text(browser: Any, served: Any) -> None:
     store, running = served(["Fever and heart\nattack."])
     page = open_page(browser, running.url)
-    page.wait_for_selector("#summary:has-text('2 links still open')")
+    page.wait_for_selector("#summary:has-text('1 note · 2 mentions · 2 links still open')")
     reports: list[str] = []  # the page asks for one after each event, when it has opened the note again
     page.on("response", lambda answer: reports.append(answer.url) if "/review/report" in answer.url else None)
 

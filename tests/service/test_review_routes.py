@@ -10,13 +10,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from described import check_answers, example_of, fields
 from spacy.language import Language
 from starlette.testclient import TestClient
 
 from spacy_sapbert.corpus.pipeline import load
 from spacy_sapbert.errors import SapbertError
+from spacy_sapbert.review.events import read_event
 from spacy_sapbert.review.linker import add_docs
 from spacy_sapbert.review.store import ReviewStore
+from spacy_sapbert.service import review_schemas as schemas
 from spacy_sapbert.service.app import create_app
 from spacy_sapbert.service.settings import ServiceSettings
 
@@ -116,6 +119,48 @@ def test_problems_of_the_review_are_described(start: Start) -> None:
             assert content["schema"]["$ref"].endswith("/ProblemResponse")
 
 
+def test_each_answer_of_the_review_has_an_example(start: Start) -> None:
+    client = start()
+    checked = check_answers(client, "/review")
+    answered = {("get", "notes"), ("get", "note"), ("get", "concepts"), ("post", "events"), ("get", "events"), ("get", "report")}
+    assert {(method, path.removeprefix("/review/")) for method, path, status in checked if status == "200"} == answered
+    export = client.get("/openapi.json").json()["paths"]["/review/export"]["get"]["responses"]["200"]["content"]
+    assert set(export) == {"application/octet-stream", "application/x-ndjson", "text/csv", "text/tab-separated-values"}
+
+
+def test_an_example_of_the_review_has_the_fields_of_a_real_answer(start: Start) -> None:
+    client = start()
+    fever = mention_of(client, "ward/1", "Fever")["number"]
+    recorded = say(client, kind="accept", mention=fever, cui="C9100027")
+    client.post("/review/events", json={"kind": "reject", "mention": fever, "cui": "C9100027"}, headers={"X-Reviewer": "Ben"})
+    named = say(client, kind="name", cui="C9100027", name="the heat").json()["event"]
+    say(client, kind="undo", event=named)
+    asked = {
+        schemas.NotesOfReview: client.get("/review/notes"),
+        schemas.NoteOfReview: client.get("/review/note", params={"id": "ward/1"}),
+        schemas.ConceptsOfReview: client.get("/review/concepts"),
+        schemas.RecordedEvent: recorded,
+        schemas.EventsOfReview: client.get("/review/events"),
+        schemas.ReportOfReview: client.get("/review/report"),
+    }
+    assert recorded.json()["note"] == "ward/1"
+    for model, answer in asked.items():
+        found, example = answer.json(), example_of(model)
+        assert model.model_validate_json(answer.text, strict=True).model_dump(mode="json") == found
+        if model is schemas.NoteOfReview:
+            assert found["mentions"][0]["disputed"]
+            found["concepts"], example["concepts"] = list(found["concepts"].values()), list(example["concepts"].values())
+        assert fields(found) == fields(example), model
+        if model is schemas.EventsOfReview:
+            by_kind = {each["kind"]: set(each) for each in example}
+            assert [set(each) for each in found if each["kind"] != "reject"] == [by_kind[kind] for kind in ("accept", "name", "undo")]
+
+
+def test_each_kind_of_event_has_an_example() -> None:
+    shown = {read_event(event).kind for event in schemas.EVENTS.values()}
+    assert shown == {"accept", "reject", "choose", "nil", "span", "status", "add", "name", "stop", "undo"}
+
+
 def test_events_say_which_names_they_are_about_and_what_was_undone(start: Start) -> None:
     client = start()
     fever = mention_of(client, "ward/1", "Fever")["number"]
@@ -194,9 +239,10 @@ def test_markup_of_a_note_is_text(start: Start) -> None:
         ({"kind": "stop", "name": "..."}, 422, "E024"),
         ({"kind": "delete everything"}, 422, "E082"),
         ({}, 422, "E082"),
+        ([], 422, "E071"),
     ],
 )
-def test_what_cannot_be_said(start: Start, event: dict[str, Any], status: int, code: str) -> None:
+def test_what_cannot_be_said(start: Start, event: Any, status: int, code: str) -> None:
     answer = start().post("/review/events", json=event, headers=ANN)
     assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
 

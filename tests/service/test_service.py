@@ -18,8 +18,8 @@ from xml.etree import ElementTree
 
 import pytest
 import spacy
+from described import check_answers, example_of, fields
 from fastapi import FastAPI
-from fastapi.routing import APIRoute
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
@@ -35,7 +35,6 @@ from spacy_sapbert.exports import athena
 from spacy_sapbert.render import rows as records
 from spacy_sapbert.service import schemas
 from spacy_sapbert.service.app import create_app
-from spacy_sapbert.service.guard import STATUS
 from spacy_sapbert.service.settings import CHANGEABLE, KEY_VARIABLE, ServiceSettings, key_of_environment
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -366,8 +365,8 @@ def test_a_concept_has_its_parents_with_names(client: TestClient) -> None:
 
 
 def test_unknown_concepts_and_routes(client: TestClient) -> None:
-    problem(client.get("/concepts/C0000000"), 404, "E077")
-    problem(client.get("/nothing"), 404, "E077")
+    assert "/concepts?query=" in problem(client.get("/concepts/C0000000"), 404, "E077")
+    assert "/openapi.json" in problem(client.get("/nothing"), 404, "E077")
     problem(client.get("/link"), 405, "E077")
 
 
@@ -438,7 +437,7 @@ def test_version_has_the_settings_that_links_depend_on_and_no_request_changes(wi
         (b"\xff\xfe", "application/json", "the body is not JSON (at character 0)."),
         (b'{"text": "fever"}', "application/x-www-form-urlencoded", "send the body as JSON, with the header `Content-Type: application/json`."),
         (b'{"text": "fever"}', "text/plain", "send the body as JSON, with the header `Content-Type: application/json`."),
-        (b"[]", "application/json; charset=utf-8", "the body: Input should be a valid dictionary or object to extract fields from."),
+        (b"[]", "application/json; charset=utf-8", "the body must be a JSON object, as in /openapi.json."),
     ],
 )
 def test_a_body_that_is_not_read_as_json(client: TestClient, content: bytes, kind: str, why: str) -> None:
@@ -496,29 +495,10 @@ def test_the_examples_of_the_description_are_answered(client: TestClient) -> Non
 
 
 def test_each_answer_has_an_example_of_its_model(client: TestClient) -> None:
-    """Every JSON answer of the description has an example, with all fields of its model and no other ones."""
-    checked = set()
-    app: Any = client.app
-    paths = client.get("/openapi.json").json()["paths"]
-    for route in (route for route in app.routes if isinstance(route, APIRoute) and route.include_in_schema):
-        for status, answer in paths[route.path_format][min(route.methods).lower()]["responses"].items():
-            content = answer.get("content", {}).get("application/json")
-            if content is None:
-                continue
-            if status == "200":
-                assert route.response_model is not None
-                (example,) = route.response_model.model_config["json_schema_extra"]["examples"]
-                model = route.response_model
-            else:
-                example, model = content["example"], schemas.ProblemResponse
-                assert example["error"]["message"].startswith(f"[{example['error']['code']}] ")
-                assert STATUS[example["error"]["code"]] == int(status)
-            assert content["schema"]["$ref"].endswith(f"/{model.__name__}")
-            assert model.model_validate_json(json.dumps(example), strict=True).model_dump(mode="json") == example
-            checked.add((route.path_format, status))
+    checked = check_answers(client)
     answered = {"/link", "/mentions:link", "/lookup", "/concepts", "/concepts/{concept_id}", "/health", "/ready", "/version"}
-    assert {path for path, status in checked if status == "200"} == answered
-    assert {path for path, status in checked if status == "404"} == {"/concepts/{concept_id}"}
+    assert {path for _, path, status in checked if status == "200"} == answered
+    assert {path for _, path, status in checked if status == "404"} == {"/concepts/{concept_id}"}
 
 
 def test_an_example_has_the_fields_of_a_real_answer(client: TestClient) -> None:
@@ -531,20 +511,8 @@ def test_an_example_has_the_fields_of_a_real_answer(client: TestClient) -> None:
         schemas.VersionResponse: client.get("/version"),
     }
 
-    def fields(value: Any) -> Any:
-        """Return the names of fields, with those of the first item of a list; tables whose keys are data are left out."""
-        if isinstance(value, list):
-            return fields(value[0]) if value else None
-        if isinstance(value, dict):
-            return {
-                key: None if key in ("codes", "explain", "settings", "languages", "calibration", "limits") else fields(each)
-                for key, each in value.items()
-            }
-        return None
-
     for model, answer in asked.items():
-        extra: Any = model.model_config["json_schema_extra"]
-        found, example = fields(answer.json()), fields(extra["examples"][0])
+        found, example = fields(answer.json()), fields(example_of(model))
         for name in ("parents",):  # the concept of the test has none
             found.pop(name, None)
             example.pop(name, None)

@@ -21,6 +21,8 @@ import httpx
 import psutil
 import pytest
 
+from spacy_sapbert.service.run import HEAD_SECONDS
+
 pytestmark = pytest.mark.e2e
 
 SECONDS = 120.0
@@ -170,6 +172,41 @@ def test_a_client_that_sends_slowly_is_not_waited_for(start: Callable[..., Runni
     assert answer.startswith(b"HTTP/1.1 504 ")
     assert time.monotonic() - begun < 30
     assert b"E073" in answer
+
+
+def test_headers_that_never_end_are_not_waited_for(start: Callable[..., Running]) -> None:
+    service = start()
+    whole = b"GET /health HTTP/1.1\r\nHost: here\r\n\r\n"
+
+    def held(first: bytes, drip: bytes) -> tuple[float, bytes]:
+        """Send something and then, each second, a little more. Return for how many seconds the connection stayed open, and what was answered."""
+        answer, begun = b"", time.monotonic()
+        with socket.create_connection(service.address, SECONDS) as connection, contextlib.suppress(ConnectionError):
+            connection.settimeout(1)
+            connection.sendall(first)
+            while time.monotonic() - begun < 60:
+                try:
+                    part = connection.recv(10_000)
+                    answer += part
+                    if not part:
+                        break
+                except TimeoutError:
+                    connection.sendall(drip)
+        return time.monotonic() - begun, answer
+
+    cases = [(b"", b""), (whole[:10], b"x"), (whole[:-2], b"X-More: 1\r\n"), (whole, whole[:1]), (whole, b"")]
+    with ThreadPoolExecutor(len(cases)) as clients:
+        silent, drips, headers, second, kept = clients.map(lambda case: held(*case), cases)
+    for seconds, answer in (silent, drips, headers):
+        assert HEAD_SECONDS - 1 < seconds < HEAD_SECONDS + 5
+        assert answer == b""
+    assert HEAD_SECONDS - 1 < second[0] < HEAD_SECONDS + 7  # one second passes before the second request begins
+    assert second[1].startswith(b"HTTP/1.1 200 ")
+    assert kept[0] < HEAD_SECONDS  # uvicorn's own limit, of a connection without a request
+    too_long = held(whole[:-2] + b"X-More: " + b"x" * 70_000, b"x")
+    assert too_long[1].startswith(b"HTTP/1.1 400 ")
+    assert httpx.get(f"{service.url}/health").status_code == 200
+    assert service.stop() == 0
 
 
 def test_it_says_why_it_cannot_start(tiny_linker: Path) -> None:

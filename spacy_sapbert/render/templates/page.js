@@ -57,8 +57,8 @@ function show() {
     item.hidden = !counts.get(cui) || !`${cui} ${name}`.toLowerCase().includes(concept);
     if (cui === found.cui) { link.setAttribute("aria-current", "true"); item.hidden = false; } else link.removeAttribute("aria-current");
   }
-  const of = (number, all, what) => `${number.toLocaleString("en")} of ${all.toLocaleString("en")} ${what}`;
-  $("shown").textContent = text || some ? `Shown: ${of(mentions, markOf.size, "mentions")} in ${of(notes, articles.length, "notes")}` : "";
+  const of = (number, all, noun) => `${number.toLocaleString("en")} of ${counted(all, noun)}`;
+  $("shown").textContent = text || some ? `Shown: ${of(mentions, markOf.size, "mention")} in ${of(notes, articles.length, "note")}` : "";
 }
 
 // A note is as doubtful as its most doubtful link among the mentions that are shown. Notes without a probability come last.

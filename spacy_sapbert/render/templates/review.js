@@ -307,9 +307,9 @@ function moveSpan() {
 const figures = guarded(async () => {
   const wished = $("wished").checkValidity() && $("wished").value ? { wished: $("wished").value } : {};
   const found = await get("/review/report", wished), all = found.precision[0], percent = (share) => `${(100 * share).toFixed(1)}%`;
-  const parts = [`${found.notes.toLocaleString("en")} notes`, `${found.mentions.toLocaleString("en")} mentions`, `${found.open.toLocaleString("en")} links still open`];
+  const parts = [counted(found.notes, "note"), counted(found.mentions, "mention"), `${counted(found.open, "link")} still open`];
   if (all.reviewed) parts.push(`${all.right} of ${all.reviewed} right: ${percent(all.precision)} (${percent(all.low)} to ${percent(all.high)}${$("order").value === "random" ? "" : "; for a fair figure, review in random order"})`);
-  if (found.left !== null) parts.push(`${found.left.toLocaleString("en")} ${found.left === 1 ? "link" : "links"} left to review for ${percent(found.wished)}`);
+  if (found.left !== null) parts.push(`${counted(found.left, "link")} left to review for ${percent(found.wished)}`);
   if (found.disputed) parts.push(`${found.disputed} disputed`);
   $("summary").textContent = parts.join(" · ");
 });

@@ -9,6 +9,9 @@ function make(tag, text, set = {}, ...inside) {
   return element;
 }
 
+// A number with its noun: "1 note", "2,000 notes".
+const counted = (number, noun) => `${number.toLocaleString("en")} ${noun}${number === 1 ? "" : "s"}`;
+
 // Whether a mention fits the filters. It has `group`, `status` (a list), `probability` (or null), and a field for each value of `which`.
 function fits(mention) {
   const kind = $("kind").value, status = $("status").value, below = parseFloat($("below").value), which = $("which").value;
