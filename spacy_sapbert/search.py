@@ -32,6 +32,7 @@ from .kb.removals import Blocked
 from .kb.writing import is_acronym
 from .ranking.features import FeatureReader
 from .ranking.fit import Example
+from .ranking.opposites import Poles, opposite, poles_of
 from .ranking.pairs import cross_encoder
 from .ranking.ranker import FEATURES
 from .ranking.rerank import (
@@ -547,6 +548,7 @@ class CandidateSearch:
                 found[part], cosines[part] = self._nearest(vectors[part], k, mask.names, budget)
         found, cosines = self._with_added(vectors, found, cosines, mask.added_names)
         found[~vectors.any(axis=1)] = -1  # the encoder knows none of its words
+        self._leave_out_opposites(names, unknown, found)
         if by is None and (self.ranker is not None or self.reranker is not None):
             by = self._standing
         ranker = None if by is None else partial(by, names)
@@ -566,6 +568,36 @@ class CandidateSearch:
         for i, ranking, row in zip(useful, rankings, exact):
             answers[i] = ranking, row is not None
         return answers
+
+    def _leave_out_opposites(self, names: Sequence[str], which: Sequence[int], found: Ints2d) -> None:
+        """Leave out names that say the opposite of a mention: their rows become -1.
+
+        Args:
+            names: (q,) normalised mentions.
+            which: the mentions that are no name.
+            found: (q, k) rows of the names that were found.
+        """
+        poles = {i: said for i in which if (said := poles_of(names[i].lower()))}
+        if not poles:
+            return
+        rows = np.unique(found[list(poles)])
+        said_by = self._poles_of_names(rows[rows >= 0].tolist())
+        for i, said in poles.items():
+            against = [row for row in found[i].tolist() if row in said_by and all(opposite(said, each) for each in said_by[row])]
+            found[i, np.isin(found[i], against)] = -1
+
+    def _poles_of_names(self, rows: Sequence[int]) -> dict[int, list[Poles]]:
+        """Return what names say for each of their concepts: what they say themselves, else what the canonical name of the concept says.
+
+        Args:
+            rows: rows of surface forms, in ascending order. Added ones, which are the last, are left out.
+        """
+        kb = self.bundle.kb
+        concepts = kb.name_table.concepts_of([row for row in rows if row < kb.n_surface_forms])
+        return {
+            row: [{**poles_of(kb.canonical_name_of(concept).lower()), **poles_of(form.lower())} for concept in sorted(owners)]
+            for row, form, owners in zip(rows, _surface_forms(kb, rows), concepts)
+        }
 
     def _nearest(self, vectors: Floats2d, k: int, allowed: Bools1d | None = None, budget: float = 1.0) -> tuple[Ints2d, Floats2d]:
         """Return the k nearest names of the index (q, k) and their cosines, without names that no concept has any more, see `Removals`.

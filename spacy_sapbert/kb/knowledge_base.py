@@ -523,11 +523,17 @@ class KnowledgeBase:
             relations=self._sql("SELECT relation, target FROM relation WHERE concept = ? ORDER BY relation, target", row).fetchall(),
         )
 
+    def canonical_name_of(self, row: int) -> str:
+        """Return only the canonical name of the concept in a row."""
+        if self.added is not None and self.added.is_new(row):
+            return self.added.names_of(row)[0].text
+        return str(self._sql("SELECT name FROM concept WHERE row = ?", row).one()[0])
+
     def names_of(self, row: int) -> list[Name]:
         """Return only the names of the concept in a row, the canonical one first. Removed names are left out, except the canonical one."""
         if self.added is not None and self.added.is_new(row):
             return self.added.names_of(row)
-        return self._names(row, self._sql("SELECT name FROM concept WHERE row = ?", row).one()[0])
+        return self._names(row, self.canonical_name_of(row))
 
     def _names(self, row: int, canonical: str) -> list[Name]:
         names = [name for form, name in self._forms_of(row) if name.text == canonical or not self._is_removed(form, row)]
