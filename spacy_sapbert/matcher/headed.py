@@ -47,7 +47,7 @@ _BEHIND = re.compile(
     re.IGNORECASE,
 )
 _SUBJECT = re.compile(r"([^\W\d_]+)\s+(?:is|are|was|were|appears?)\b", re.IGNORECASE)  # what a sentence is about: "Fontanelles are soft and flat"
-_PRONOUNS = frozenset(["it", "this", "these", "they", "he", "she", "patient", "exam", "examination"])
+_PRONOUNS = frozenset(["it", "there", "this", "that", "these", "which", "they", "he", "she", "patient", "exam", "examination"])
 _EXAMINATION = re.compile(r"(?:.* )?exam(?:ination)?|anatomy")  # these headings say nothing about what follows
 
 

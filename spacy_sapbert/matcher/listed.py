@@ -12,6 +12,7 @@ _SYMPTOM = rf"(?:dysuria|nocturia|ha?ematuria|polyuria|pyuria|(?:urge )?incontin
 _JOIN = r"(?:[ \t]*[,/&][ \t]*(?:(?:and|or)[ \t]+)?|[ \t]+(?:and|or)[ \t]+)(?:no[ \t]+)?"
 _AFTER = re.compile(rf"\b{_SYMPTOM}{_JOIN}(?={_WORD}\b)", re.IGNORECASE)
 _BEFORE = re.compile(rf"\b(?={_WORD}{_JOIN}{_SYMPTOM}\b)", re.IGNORECASE)
+_PART = re.compile(r"\b(?:urinary|bladder|voiding)[ \t]+$", re.IGNORECASE)  # with one of these before it, the word is a part of a longer name
 _ONE = re.compile(rf"{_WORD}\b", re.IGNORECASE)
 
 
@@ -34,5 +35,5 @@ def listed(text: str) -> Iterator[Listed]:
     places = {match.end() for match in _AFTER.finditer(text)} | {match.start() for match in _BEFORE.finditer(text)}
     for place in sorted(places):
         match = _ONE.match(text, place)
-        if match is not None:
+        if match is not None and not _PART.search(text, max(0, place - 12), place):
             yield Listed(match.start(), match.end(), _NAMES[match[0].lower()])

@@ -37,6 +37,7 @@ def found(text: str, *names: str) -> list[tuple[str, str | None]]:
         ("NECK: [**supple**] today", "supple neck", []),  # a placeholder
         ("HEAD: Fontanelles are soft and flat.", "flat head", []),  # the fontanelles are flat
         ("ABDOMEN: Abdomen is soft and flat.", "flat abdomen", [("flat", "flat abdomen")]),
+        ("ABDOMEN: There is no rebound or guarding.", "abdomen guarding", [("guarding", "abdomen guarding")]),
         ("NECK: It is supple and soft.", "soft neck", [("soft", "soft neck")]),
     ],
 )

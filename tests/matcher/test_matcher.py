@@ -791,6 +791,7 @@ def test_letters_before_vital_signs_are_mentions():
         ("urgency/frequency, no nocturia", ["urgency", "frequency", "nocturia"]),
         ("frequency and severity of headaches, urgency of the operation", []),  # no urinary symptom beside them
         ("urgency\nfrequency", []),  # two lines
+        ("urinary frequency or urgency", ["urinary frequency", "urgency"]),
     ],
 )
 def test_plain_words_in_a_list_of_urinary_symptoms(text: str, expected: List[str]):
