@@ -127,8 +127,7 @@ def read_context(text: str, start: int, end: int, section: str = "") -> Context:
         end: character after its last one.
         section: kind of its section, "" if not known.
     """
-    left = _tokens(text[max(0, start - WINDOW) : start])[-WORDS:]
-    right = _tokens(text[end : end + WINDOW])[:WORDS]
+    left, right = tokens_of(text, start, end)
     before, after = left[-3:][::-1], right[:3]
     near = [f"-{i}:{token}" for i, token in enumerate(before[:2], 1)] + [f"+{i}:{token}" for i, token in enumerate(after[:2], 1)]
     near += ["-2-1:" + " ".join(before[:2][::-1]), "+1+2:" + " ".join(after[:2])]
@@ -141,6 +140,17 @@ def read_context(text: str, start: int, end: int, section: str = "") -> Context:
         "section": [section] if section else [],
     }
     return Context(features, case_of(text[start:end]))
+
+
+def tokens_of(text: str, start: int, end: int) -> tuple[list[str], list[str]]:
+    """Return the tokens before and after text[start:end], at most `WORDS` on each side: words in lower case, "#" for a number, and some signs.
+
+    Args:
+        text: a note.
+        start: first character of the abbreviation.
+        end: character after its last one.
+    """
+    return _tokens(text[max(0, start - WINDOW) : start])[-WORDS:], _tokens(text[end : end + WINDOW])[:WORDS]
 
 
 def _tokens(text: str) -> list[str]:

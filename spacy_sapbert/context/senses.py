@@ -3,7 +3,7 @@
 import re
 from difflib import get_close_matches
 from pathlib import Path  # no `from __future__ import annotations`: spaCy reads the types of registered functions
-from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Union
+from typing import Any, Dict, List, NamedTuple, Optional, Sequence, Set, Tuple, Union
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -15,6 +15,7 @@ from ..kb.writing import CAPITALS, MEASURED, fits, has_value, in_capitals, is_ac
 from .base import Candidates, Choice
 from .sections import find_sections, section_at
 from .sense_model import MOST, Meaning, SenseModel, normal, read_context
+from .sense_words import NEAR, hints
 
 _LETTERS = re.compile(r"[^\W\d_]+")
 CLINICAL = "clinical"
@@ -24,7 +25,8 @@ VALUE_ODDS = 10.0  # a test is so many times as probable if a value follows
 UPPER, SEEN_IN_CASE = 2, 3  # index of capitals in `Meaning.cases`; case counts only if the lists have the abbreviation in capitals at least so often
 OTHER_CASE = 0.02  # factor for a meaning that the lists never have in capitals, if the text is in capitals
 WORD_LETTERS = 4  # a shorter word is often an abbreviation even in lower case: "pt", "cp"
-SHORT_WORDS = frozenset(["arm", "ear", "eye", "leg", "hip", "toe", "jaw", "lip", "rib"])  # but these are words
+HINT_ODDS = 1e6  # a meaning is so many times as probable if words around the abbreviation point to it, see `sense_words`
+SHORT_WORDS = frozenset(["arm", "ear", "eye", "leg", "hip", "toe", "jaw", "lip", "rib", "sad"])  # but these are words
 NO_ABBREVIATION = "not an abbreviation"  # how the lists mark a word that is what it says: "ache", "pH"
 # words that make another thing of a meaning
 OTHER_THINGS = frozenset(
@@ -102,6 +104,7 @@ class Senses:
             span = each.span
             section = section_at(sections, span.start_char)
             context = read_context(text, span.start_char, span.end_char, "" if section is None else section.kind)
+            known, hinted = _with_hints(known, text, span.start_char, span.end_char, kb)
             in_note = [option.concept in linked or option.meaning.name.lower() in lowered for option in known]
             meanings = [option.meaning for option in known]
             probabilities = model.probabilities(model.evidence(meanings, context, in_note))
@@ -109,6 +112,9 @@ class Senses:
                 probabilities = self._measured(known, probabilities, kb)
             if context.case == UPPER and not in_capitals(text, span.start_char, span.end_char):
                 probabilities = _in_their_case(known, probabilities)
+            if hinted:
+                raised = probabilities * np.where([option.concept in hinted for option in known], HINT_ODDS, 1.0)
+                probabilities = np.minimum(raised / raised.sum(), MOST)
             chosen.append(None if known[int(np.argmax(probabilities))].meaning.name == NO_ABBREVIATION else self._choice(known, probabilities))
         return chosen
 
@@ -179,6 +185,31 @@ def _is_word(mention: str, concepts: Sequence[str], kb: KnowledgeBase) -> bool:
     forms = {normalise(mention), *other_numbers(normalise(mention))}
     texts = [text for concept in concepts for text in texts_of(kb, concept, forms)]
     return not all(map(is_acronym, [*texts, *kb.removed_names(forms)]))
+
+
+def _with_hints(known: List[Option], text: str, start: int, end: int, kb: KnowledgeBase) -> Tuple[List[Option], Set[str]]:
+    """Return the options with the meanings to which words around the abbreviation point, and the concepts of these meanings.
+
+    If a value follows, words that stand only near it count for what is measured: "SBP 110" is a blood pressure in a note on ascites, too.
+
+    Args:
+        known: the options of the abbreviation.
+        text: the note.
+        start: first character of the abbreviation.
+        end: character after its last one.
+        kb: the knowledge base; meanings that it does not have do not count.
+    """
+    valued = has_value(text[end : end + 24])
+    more, hinted = list(known), set()
+    for hint in hints(text, start, end):
+        rows = kb.rows_of(hint.concept)
+        if not rows or (valued and hint.side == NEAR and MEASURED.isdisjoint(kb.entity(rows[0]).types)):
+            continue
+        concept = kb.concept_id(rows[0])
+        hinted.add(concept)
+        if all(option.concept != concept for option in more):
+            more.append(Option(Meaning(normal(text[start:end]), hint.meaning, (hint.concept,), UNLISTED), concept))
+    return more, hinted
 
 
 def _in_their_case(known: Sequence[Option], probabilities: Any) -> Any:

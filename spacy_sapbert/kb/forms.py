@@ -6,6 +6,7 @@ English plurals and possessives are in `concept.other_numbers`, because the matc
 from __future__ import annotations
 
 SHORTEST = 6  # letters of an adjective: shorter ones ("lytic", "otic") have too many meanings
+SHORTEST_GREEK = 5  # letters of a plural whose singular ends in "-on" ("ganglia"): "cola" is no colon
 
 # Ending of a plural -> endings of its singular: "thromboses", "stenoses", "scotomata", "fistulae", "cortices", "keratoses"
 _PLURALS: dict[str, tuple[str, ...]] = {
@@ -88,5 +89,5 @@ def _with_endings(name: str, endings: dict[str, tuple[str, ...]]) -> list[str]:
     """Return a name with the longest of its possible endings replaced by each of that ending's alternatives."""
     for size in range(min(LONGEST, len(name) - 1), 0, -1):
         if name[-size:] in endings:
-            return [name[:-size] + other for other in endings[name[-size:]]]
+            return [name[:-size] + other for other in endings[name[-size:]] if other != "on" or len(name.split()[-1]) >= SHORTEST_GREEK]
     return []

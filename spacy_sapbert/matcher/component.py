@@ -43,6 +43,7 @@ from .beside import FINDING, glued, is_adjective, is_title, means_something_else
 from .headed import headed
 from .joining import WHOLE, Match, Places, chosen, trimmed, with_items
 from .letters import letters
+from .listed import listed
 from .parts import parts_of
 from .phrases import MAX_WORDS, VERSION, Collected, Phrases, union, word_hash
 from .products import DRUG, with_product_words
@@ -57,13 +58,15 @@ from .vital_signs import vital_signs
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W\d_]+)?|[^\s\w\-‐‑–/'’]|_|\n\s*\n")
 KEPT_FROM = 20_000  # with at least so many names, the phrases are stored in the cache
 SHOWN_FROM = 1_000_000  # with at least so many names, building the phrases takes more than ten seconds, and progress is shown
-RULES = 10  # increase it whenever names become words in another way (`_form`, `stem`, `_collect`), so that old caches are not used
+RULES = 11  # increase it whenever names become words in another way (`_form`, `stem`, `_collect`), so that old caches are not used
 FOLDER = "phrases"  # name of a folder in a saved component
 _REMEMBERED = 500_000  # words whose hashes are cached while names are read
 _LONG = 64  # letters; hashes of longer words (such as base64) are not cached
 SURE_LETTERS, OFTEN = 9, 8  # a shorter word is corrected only to a frequent word, or one in so many names: "isodate" is not ipodate
 SPELLING_TO = 1_000_000  # with more names, two words that differ by one edit are too often both names
-_REMOVED = re.compile(r"\[\*\*.*?\*\*\]")  # a placeholder of a de-identified note, "[**Name**]"
+_REMOVED = re.compile(  # a placeholder of a de-identified note: "[**Name**]", "MM/DD/YYYY"
+    r"\[\*\*.*?\*\*\]|\b(?:MM|DD|YY(?:YY)?)(?:[/-](?:MM|DD|YY(?:YY)?)){1,2}\b"
+)
 _STAGE = re.compile(
     r"\b[cpy]{0,2}T(?:[0-4][a-d]?|is|[xX])[ ,]*[cp]?N[0-3xX][a-c]?(?:[ ,]*(?:\([^()\n]{0,20}\))?[ ,]*[cp]?M[01xX])?\b"
 )  # a TNM stage: "T1 N3 M0"
@@ -519,11 +522,12 @@ class ConceptMatcher(DocComponent):
                 yield match._replace(part=not part.whole, item=own)
 
     def _with_letters(self, matches: List[Match], text: str, sets: Sequence[Phrases]) -> List[Match]:
-        """Add letters that stand for findings ("N/V/D") or vital signs ("T 37.2"), and tests before their values ("HR91").
+        """Add letters that stand for findings ("N/V/D") or vital signs ("T 37.2"), words that do so in a list ("urgency, frequency"), and tests before values.
 
         Names that were found in their place are removed.
         """
-        found = sorted([*((one.start, one.start + 1, one.name) for one in (*letters(text), *vital_signs(text))), *glued(text)])
+        one_letter = ((one.start, one.start + 1, one.name) for one in (*letters(text), *vital_signs(text)))
+        found = sorted([*one_letter, *listed(text), *glued(text)])
         labels = _labels(sets, [self._run(name) for _, _, name in found])
         more = [Match(start, end, label.partition("\t")[0], name) for (start, end, name), label in zip(found, labels) if label is not None]
         if not more:
@@ -651,6 +655,8 @@ class ConceptMatcher(DocComponent):
             places = [at for at in full if start <= at < end]
             if start < taken or not places or (end - start < 2 and found[start].group().lower() in SHORT):
                 continue
+            if any(lengths[at] and at + lengths[at] >= end for at in range(max(0, start - MAX_WORDS), start)):
+                continue  # "septic emboli" is a name as it is written
             mine = max((at + int(lengths[at]) for at in range(start, end) if lengths[at]), default=0)
             if end - start > lengths[start] and (end >= mine or end - start > 1):
                 lengths[start], labels[start], taken = end - start, their_labels[start], end

@@ -46,6 +46,8 @@ _BEHIND = re.compile(
     r"were|when|with|without)\b)",
     re.IGNORECASE,
 )
+_SUBJECT = re.compile(r"([^\W\d_]+)\s+(?:is|are|was|were|appears?)\b", re.IGNORECASE)  # what a sentence is about: "Fontanelles are soft and flat"
+_PRONOUNS = frozenset(["it", "there", "this", "that", "these", "which", "they", "he", "she", "patient", "exam", "examination"])
 _EXAMINATION = re.compile(r"(?:.* )?exam(?:ination)?|anatomy")  # these headings say nothing about what follows
 
 
@@ -81,9 +83,15 @@ def headed(text: str, sections: Sequence[Section]) -> Iterator[list[Headed]]:
             first = sentence.start()
             for end in [*(join.start() for join in _JOIN.finditer(text, *sentence.span())), sentence.end()]:
                 found = _item(text, first, end, forms)
-                if found:
+                if found and not _is_about_other(text, sentence.start(), first, forms):
                     yield found
                 first = end + len(joined[0]) if (joined := _JOIN.match(text, end)) else end
+
+
+def _is_about_other(text: str, start: int, end: int, forms: Sequence[str]) -> bool:
+    """Return whether a sentence is, before one of its items, about something else than its heading: "flat" in "HEAD: Fontanelles are soft and flat"."""
+    subject = _SUBJECT.search(text, start, end)
+    return subject is not None and subject[1].lower() not in _PRONOUNS and all(subject[1].lower() not in form.lower() for form in forms)
 
 
 def _item(text: str, start: int, end: int, forms: Sequence[str]) -> list[Headed]:

@@ -19,6 +19,8 @@ from spacy_sapbert.kb.forms import nouns, singulars
         ("nasal septa", ["nasal septum", "nasal septon"]),
         ("streptococcus pneumoniae", []),  # the name of a species, not a plural
         ("haemophilus influenzae", []),
+        ("cola", ["colum"]),  # no colon
+        ("ganglia", ["ganglium", "ganglion"]),
         ("pain", []),
         ("ae", []),  # nothing is left before the ending
         ("", []),

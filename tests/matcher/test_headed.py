@@ -35,6 +35,10 @@ def found(text: str, *names: str) -> list[tuple[str, str | None]]:
         ("Lungs: normal\nSupple neck", "supple lungs", []),  # another line
         ("The neck: supple", "supple neck", []),  # no heading
         ("NECK: [**supple**] today", "supple neck", []),  # a placeholder
+        ("HEAD: Fontanelles are soft and flat.", "flat head", []),  # the fontanelles are flat
+        ("ABDOMEN: Abdomen is soft and flat.", "flat abdomen", [("flat", "flat abdomen")]),
+        ("ABDOMEN: There is no rebound or guarding.", "abdomen guarding", [("guarding", "abdomen guarding")]),
+        ("NECK: It is supple and soft.", "soft neck", [("soft", "soft neck")]),
     ],
 )
 def test_a_heading_completes_a_name(text: str, name: str, expected: list[tuple[str, str]]):

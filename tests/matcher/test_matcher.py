@@ -459,6 +459,7 @@ def test_qualifiers_are_looked_for_when_asked_for():
 def test_headings_and_removed_parts_are_no_mentions():
     component = written(("allergies", "T033", ""), ("penicillin", "T121", ""), ("john", "T033", ""))
     assert found(component, "ALLERGIES: penicillin\n\nSeen by [**John 12**]; allergies to penicillin") == ["penicillin", "allergies", "penicillin"]
+    assert found(written(("mm", "T024", "")), "DOB: MM/DD/YYYY, MM") == ["MM"]
 
 
 @pytest.mark.parametrize(
@@ -546,6 +547,12 @@ def test_plurals_from_latin_are_not_looked_for_without_corrections():
     assert not component(component.nlp.make_doc("Septic emboli.")).ents
 
 
+def test_a_plural_in_a_name_as_it_stands_is_not_changed():
+    component = written(("septic emboli", "T047", ""), ("embolus", "T047", ""))
+    doc = component(component.nlp.make_doc("septic emboli, other emboli"))
+    assert [(ent.text, ent._.corrected_text) for ent in doc.ents] == [("septic emboli", None), ("emboli", "embolus")]
+
+
 def whole_and_nested(text: str) -> Tuple[List[str], List[str]]:
     names = [("swelling", "T184"), ("knee swelling", "T184"), ("enlarged liver", "T033"), ("lesion", "T033"), ("pain", "T184"), ("mri", "T060")]
     body = [("knee", "T023"), ("liver", "T023"), ("hand", "T023"), ("joint", "T023")]
@@ -596,6 +603,9 @@ def test_words_that_are_not_misspelt():
     assert found(rare, "ipodate") == ["ipodate"]
     several = written(*((f"{kind} embolism", "T047", "") for kind in ("fat", "air", "lung", "leg", "arm", "brain", "late", "early")))
     assert found(several, "fat emboliism") == ["fat emboliism"]
+    usual = written(("guarding", "T033", ""), ("swelling", "T184", ""))
+    assert found(usual, "her guardian is selling the house") == []
+    assert found(usual, "gaurding, sweling") == ["gaurding", "sweling"]
     assert is_other_word("handing", "landing", {"hand"})  # a form of "hand"
     assert not is_other_word("bleding", "bleeding", {"bed"})
     assert not is_other_word("coughng", "coughing", {"cough"})
@@ -771,6 +781,22 @@ def test_letters_before_vital_signs_are_mentions():
     expected = [("T", "body temperature"), ("P", "pulse"), ("R", "respiratory rate")]
     assert [(ent.text, ent._.corrected_text) for ent in doc.ents] == expected
     assert found(written(("pulse", "T201", "")), "T 37.2 P 88") == ["P"]  # the knowledge base has no temperature
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("No dysuria, urgency or frequency.", ["dysuria", "urgency", "frequency"]),
+        ("Frequency and hesitancy", ["Frequency", "hesitancy"]),
+        ("urgency/frequency, no nocturia", ["urgency", "frequency", "nocturia"]),
+        ("frequency and severity of headaches, urgency of the operation", []),  # no urinary symptom beside them
+        ("urgency\nfrequency", []),  # two lines
+        ("urinary frequency or urgency", ["urinary frequency", "urgency"]),
+    ],
+)
+def test_plain_words_in_a_list_of_urinary_symptoms(text: str, expected: List[str]):
+    names = ("dysuria", "urinary urgency", "urinary frequency", "urinary hesitancy", "nocturia")
+    assert found(written(*((name, "T184", "") for name in names)), text) == expected
 
 
 def test_a_letter_whose_finding_is_no_name_is_no_mention():

@@ -34,6 +34,7 @@ OPTIONAL = frozenset({"MEDQUAD"})
 CLINICAL_DRUG = frozenset({"T200", "T203", "T122"})  # semantic types in RxNorm: clinical drugs, packs and devices, dose forms
 MOST_PARTS = 3  # greatest number of ingredients of a combination
 RXNORM_FORM = re.compile(r"\d+ ?(MG|ML|MCG|UNT|%|MEQ)\b|\bPack\b|\{", re.IGNORECASE)
+THIAZIDE = "hydrochlorothiazide"  # in a combination it is written "HCT" or "HCTZ"
 MEDQUAD = {"GHR": 99, "GARD": 99, "NINDS": 99, "MPlusHealthTopics": 99, "ADAM": 5}  # part of MedQuAD -> greatest number of words of a subject
 RARE = frozenset({"GHR", "GARD"})  # parts about rare diseases
 RARE_TYPES = frozenset({"T019", "T047", "T048", "T049", "T190", "T191"})
@@ -282,9 +283,16 @@ def read_rxnorm(paths: list[Path]) -> Iterator[Concept]:
 
 
 def _other_orders(name: str) -> list[str]:
-    """Return a combination in the other order, as prescriptions write it: RxNorm's "Acetaminophen / Hydrocodone" is "hydrocodone / acetaminophen"."""
+    """Return other forms of a combination of two ingredients, as prescriptions write them.
+
+    RxNorm's "Acetaminophen / Hydrocodone" is "hydrocodone / acetaminophen". "Hydrochlorothiazide / Losartan" is also "Losartan HCT" and "Losartan/HCTZ".
+    """
     parts = name.split(" / ")
-    return [" / ".join(reversed(parts))] if len(parts) == 2 else []
+    if len(parts) != 2:
+        return []
+    other = next((part for part in parts if part.lower() != THIAZIDE), "")
+    short = [f"{other}{mark}{letters}" for mark in " -/" for letters in ("HCT", "HCTZ")] if THIAZIDE in map(str.lower, parts) else []
+    return [" / ".join(reversed(parts)), *short]
 
 
 def _lower(name: str) -> str:

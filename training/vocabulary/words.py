@@ -13,7 +13,11 @@ from pathlib import Path
 from spacy_sapbert.files import disk_full_as_error
 
 MIN_LETTERS, MIN_NOTES = 4, 3
-HEAD = "# Lower-case words of four letters and more that stand in three or more of MTSamples' notes (CC0): made by `python -m training vocabulary words`."
+HEAD = (
+    "# Lower-case words of four letters and more that stand in three or more of MTSamples' notes (CC0), and our own list of longer words: "
+    "made by `python -m training vocabulary words`."
+)
+OWN = Path(__file__).with_name("plain_long_words.txt")  # words that are rare in notes, and one letter away from a word of the vocabulary
 
 
 def read_texts(path: Path) -> set[str]:
@@ -30,12 +34,19 @@ def frequent(texts: Iterable[str]) -> list[str]:
     return sorted(word for word, count in counts.items() if count >= MIN_NOTES and len(word) >= MIN_LETTERS)
 
 
-def write_words(notes: Path, out: Path) -> int:
-    """Write the list of words that are frequent in notes.
+def own_words(path: Path = OWN) -> set[str]:
+    """Read the words of our own list: several a line, without the lines that begin with "#"."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return {word for line in lines if not line.startswith("#") for word in line.split()}
+
+
+def write_words(notes: Path, out: Path, own: Path = OWN) -> int:
+    """Write the list of words that are frequent in notes, together with our own list.
 
     Args:
         notes: Gzipped JSON lines with `transcription`.
         out: The file to write, compressed with xz.
+        own: Our own list.
 
     Returns:
         Number of words.
@@ -43,7 +54,7 @@ def write_words(notes: Path, out: Path) -> int:
     Raises:
         SapbertError: E008 (the disk is full).
     """
-    words = frequent(read_texts(notes))
+    words = sorted({*frequent(read_texts(notes)), *own_words(own)})
     with disk_full_as_error(out):
         fresh = out.with_name(f".{out.name}.tmp")
         fresh.write_bytes(lzma.compress(("\n".join([HEAD, *words]) + "\n").encode(), preset=9))

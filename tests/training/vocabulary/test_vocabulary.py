@@ -52,12 +52,15 @@ def test_rxnorm_without_clinical_drugs(tmp_path: Path) -> None:
         f"x/RXNORM/3,a / b / c / d,,,false,C0000003,{kind}T121,\n"
         f"x/RXNORM/4,Aspirin,ASA|aspirin,,false,C0000004,{kind}T109,\n"
         f"x/RXNORM/5,Acetaminophen / Hydrocodone,,,false,C0000005,{kind}T121,\n"
+        f"x/RXNORM/6,Hydrochlorothiazide / Losartan,,,false,C0000006,{kind}T121,\n"
     )
     found = [(c.concept_id, [n.text for n in c.names], c.types) for c in sources.read_rxnorm([file])]
+    short = ["Losartan HCT", "Losartan HCTZ", "Losartan-HCT", "Losartan-HCTZ", "Losartan/HCT", "Losartan/HCTZ"]
     assert found == [
         ("C0000001", ["turpentine"], ["T109", "T121"]),
         ("C0000004", ["Aspirin", "ASA", "aspirin"], ["T109"]),
         ("C0000005", ["Acetaminophen / Hydrocodone", "Hydrocodone / Acetaminophen"], ["T121"]),
+        ("C0000006", ["Hydrochlorothiazide / Losartan", "Losartan / Hydrochlorothiazide", *short], ["T121"]),
     ]
 
 

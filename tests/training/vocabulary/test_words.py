@@ -7,7 +7,8 @@ import json
 import lzma
 from pathlib import Path
 
-from training.vocabulary.words import frequent, read_texts, write_words
+from spacy_sapbert.matcher.spelling import MIN_LETTERS
+from training.vocabulary.words import frequent, own_words, read_texts, write_words
 
 TEXTS = ["The lesion was red. Lesions of skin", "A lesion, lesion; skin", "lesion skin x2", "Lesion of pain"]
 
@@ -17,5 +18,10 @@ def test_words_of_three_texts_and_four_letters(tmp_path: Path) -> None:
     with gzip.open(tmp_path / "notes.jsonl.gz", "wt", encoding="utf-8") as file:
         file.writelines(json.dumps({"transcription": text}) + "\n" for text in [*TEXTS, TEXTS[0], None])
     assert read_texts(tmp_path / "notes.jsonl.gz") == {*TEXTS, ""}
-    assert write_words(tmp_path / "notes.jsonl.gz", tmp_path / "words.xz") == 2
-    assert lzma.decompress((tmp_path / "words.xz").read_bytes()).decode().splitlines()[1:] == ["lesion", "skin"]
+    (tmp_path / "own.txt").write_text("# a comment of three words\nguardian skin\nsidling\n", encoding="utf-8")
+    assert write_words(tmp_path / "notes.jsonl.gz", tmp_path / "words.xz", tmp_path / "own.txt") == 4
+    assert lzma.decompress((tmp_path / "words.xz").read_bytes()).decode().splitlines()[1:] == ["guardian", "lesion", "sidling", "skin"]
+
+
+def test_own_words_are_lower_case_words_that_may_be_corrected() -> None:
+    assert all(word.isascii() and word.isalpha() and word.islower() and len(word) >= MIN_LETTERS for word in own_words())

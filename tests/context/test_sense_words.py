@@ -1,0 +1,88 @@
+"""Words around an abbreviation that decide its meaning."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import spacy
+
+from spacy_sapbert.build.linker import build_linker, read_source
+from spacy_sapbert.context.sense_model import COUNTED, SIGNALS, Meaning, SenseModel, normal
+from spacy_sapbert.context.sense_words import NEAR, _rows, hints
+from spacy_sapbert.context.senses import Senses
+from spacy_sapbert.encoders.static import StaticEncoder
+from spacy_sapbert.indexes.exact import ExactIndex
+from spacy_sapbert.linker import SapBertLinker
+
+
+@pytest.mark.parametrize(
+    ("text", "abbreviation", "meanings"),
+    [
+        ("Cirrhosis with ascites, treated for SBP.", "SBP", ["spontaneous bacterial peritonitis"]),
+        ("SBP in the 90s.", "SBP", []),
+        ("ascites. " + "a b c d e f g h i j k l " + "SBP", "SBP", []),  # more than twelve words before
+        ("ER/PR positive", "ER", ["estrogen receptor"]),
+        ("ER+", "ER", ["estrogen receptor"]),
+        ("seen in the ER, strep positive", "ER", []),  # not directly beside it
+        ("HCT 25 mg daily", "HCT", ["hydrochlorothiazide"]),
+        ("HCT 34, weight 70 kg, aspirin 81 mg", "HCT", []),  # not among the next three words
+        ("BM 5.6 mmol", "BM", ["blood glucose"]),
+        ("bm biopsy", "bm", ["bone marrow"]),
+        ("S2 and S3 nerve roots at the sacral foramen", "S3", ["third sacral vertebra"]),
+        ("heart: no S3", "S3", ["third heart sound"]),
+        ("CP near ascites", "CP", []),  # not in the table
+    ],
+)
+def test_meanings_by_the_words_around(text: str, abbreviation: str, meanings: list[str]) -> None:
+    start = text.index(abbreviation)
+    assert [hint.meaning for hint in hints(text, start, start + len(abbreviation))] == meanings
+
+
+def test_the_table_is_well_formed() -> None:
+    for abbreviation, rows in _rows().items():
+        assert abbreviation == normal(abbreviation)
+        for hint, words in rows:
+            assert hint.side in ("before", "after", "next", NEAR)
+            assert words
+            assert all(word == word.lower() for word in words)
+
+
+@pytest.fixture(scope="module")
+def linker(tmp_path_factory: pytest.TempPathFactory) -> SapBertLinker:
+    """A linker whose model knows the blood pressure (T201) only; peritonitis (T047) is in the knowledge base, under another name."""
+    folder = tmp_path_factory.mktemp("hints")
+    rows = ["C0871470\tsystolic blood pressure\tSBP\tT201", "C0275551\tperitonitis of cirrhosis\t\tT047"]
+    (folder / "names.tsv").write_text("concept_id\tname\tsynonyms\ttypes\n" + "\n".join(rows) + "\n")
+    build_linker([read_source(folder / "names.tsv")], folder / "linker", model=StaticEncoder(), index=ExactIndex(), progress=False)
+    (folder / "linker" / "senses").mkdir()
+    SenseModel(
+        [Meaning("sbp", "systolic blood pressure", ("C0871470",), 0.9, (0, 0, 1), 0)],
+        dict.fromkeys(SIGNALS, 1.0),
+        dict.fromkeys(COUNTED, 10.0),
+        {"words": ["mmhg"], "near": [], "values": [], "section": []},
+        np.array([1.0], dtype=np.float32),
+        np.array([0, 1]),
+        np.array([0], dtype=np.uint16),
+        np.array([4], dtype=np.uint16),
+        np.array([[4, 0, 0, 0]], dtype=np.float32),
+        np.array([9], dtype=np.float32),
+        {"made_of": "by hand"},
+    ).save(folder / "linker" / "senses")
+    return SapBertLinker(StaticEncoder(), ExactIndex(), disambiguator=Senses(), linker_name=str(folder / "linker"))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Admitted with SBP today.", "C0871470"),
+        ("Ascites and SBP today.", "C0275551"),
+        ("Ascites, SBP 110.", "C0871470"),  # a value follows, and peritonitis is not measured
+    ],
+)
+def test_the_linker_uses_them(linker: SapBertLinker, text: str, expected: str) -> None:
+    doc = spacy.blank("en")(text)
+    span = doc.char_span(text.index("SBP"), text.index("SBP") + 3, label="DISO")
+    assert span is not None
+    doc.ents = [span]
+    (ent,) = linker(doc).ents
+    assert ent.kb_id_ == expected
