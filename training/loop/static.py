@@ -35,6 +35,8 @@ from .encoders import SHIPPED, load_encoder
 
 Ints1d = npt.NDArray[np.int64]
 TAUGHT = 40_000
+NEAREST, PICKED = 10, 3  # neighbours of a concept, and how many of them, drawn at random, are in a batch with it
+CHUNK = 1024  # concepts whose neighbours are computed at once
 
 
 class StaticSettings(NamedTuple):
@@ -50,6 +52,8 @@ class StaticSettings(NamedTuple):
         batch: Number of concepts in a step, with two names of each.
         learning_rate: Learning rate of the first step; it falls to a fiftieth.
         temperature: Temperature of InfoNCE.
+        hard: Share of a batch that is groups of neighbouring concepts, which are hard negatives of each other; the others are drawn at random.
+            The neighbours are those by the table after each epoch, so the first epoch has none.
         distil: Weight of the distance to the teacher; InfoNCE has weight 1.
         augmented: Share of names that are augmented.
         modified: Share of names that get modifiers before them.
@@ -65,6 +69,7 @@ class StaticSettings(NamedTuple):
     batch: int = 1024
     learning_rate: float = 5e-3
     temperature: float = 0.05
+    hard: float = 0.0
     distil: float = 2.0
     augmented: float = 0.3
     modified: float = 0.1
@@ -180,6 +185,10 @@ class Features:
         sums: torch.Tensor = AddUp.apply(AddUp.apply(table, rows, begins), places, starts)  # type: ignore[no-untyped-call]
         return sums
 
+    def vectors(self, names: Sequence[str], table: torch.Tensor) -> torch.Tensor:
+        """Return the vectors (n, dim) of n names, L2-normalised."""
+        return torch.nn.functional.normalize(self.sums(names, table), dim=1)
+
 
 # -- fit ----------------------------------------------------------------------------------------------------------------
 
@@ -226,15 +235,28 @@ def fit(
     shuffled: Ints1d = np.zeros(0, dtype=np.int64)
     show = tqdm(range(steps), desc="fitting", unit=" steps", disable=not progress, mininterval=5.0)
     per_epoch = max(1, len(repeats) // settings.batch)
+    near: Ints1d | None = None  # (concepts, NEAREST)
     for step in show:
+        if settings.hard and step and step % per_epoch == 0:
+            one = order[edges + (draw.random(len(edges)) * sizes).astype(np.int64)]
+            with torch.no_grad():
+                near = neighbours(features.vectors([material.names[i] for i in one.tolist()], table))
         if len(shuffled) < settings.batch:
             shuffled = draw.permutation(repeats)
-        mine, shuffled = np.unique(shuffled[: settings.batch]), shuffled[settings.batch :]
+        drawn, grouped = settings.batch, 0
+        if near is not None:
+            grouped = int(settings.batch * settings.hard / (1 + PICKED))
+            drawn -= grouped * PICKED
+        mine, shuffled = shuffled[:drawn], shuffled[drawn:]
+        if near is not None and grouped:
+            columns = draw.integers(0, near.shape[1], (grouped, PICKED))
+            mine = np.r_[mine, near[mine[:grouped, None], columns].ravel()]
+        mine = np.unique(mine)
         first = (draw.random(len(mine)) * sizes[mine]).astype(np.int64)
         other = (first + 1 + (draw.random(len(mine)) * np.maximum(sizes[mine] - 1, 1)).astype(np.int64)) % sizes[mine]
         at = np.r_[order[edges[mine] + first], order[edges[mine] + other], draw.choice(loose, len(mine) // 16) if len(loose) else loose]
         texts = [change(material.names[i], str(step)) for i in at.tolist()]
-        vectors = torch.nn.functional.normalize(features.sums(texts, table), dim=1)
+        vectors = features.vectors(texts, table)
         closeness = (vectors * torch.from_numpy(targets[at])).sum(dim=1)
         left, right = vectors[: len(mine)], vectors[len(mine) : 2 * len(mine)]
         scores = left @ right.T / settings.temperature
@@ -252,6 +274,21 @@ def fit(
         if watch is not None and ((step + 1) % per_epoch == 0 or step + 1 == steps):
             watch(step + 1, table.detach())
     return table.detach()
+
+
+def neighbours(vectors: torch.Tensor) -> Ints1d:
+    """Return the numbers of the NEAREST nearest other vectors of each vector, (n, NEAREST), or fewer if there are fewer.
+
+    Args:
+        vectors: (n, d), L2-normalised.
+    """
+    found = []
+    for start in range(0, len(vectors), CHUNK):
+        cosines = vectors[start : start + CHUNK] @ vectors.T
+        rows = torch.arange(len(cosines))
+        cosines[rows, rows + start] = -2.0  # itself
+        found.append(cosines.topk(min(NEAREST, len(vectors) - 1), dim=1).indices.numpy())
+    return np.concatenate(found)
 
 
 # -- folder -------------------------------------------------------------------------------------------------------------
@@ -374,6 +411,7 @@ def _check(settings: StaticSettings, taught: int) -> None:
         ("longest", 1 <= settings.shortest <= settings.longest, f"it must be at least `shortest`, {settings.shortest}, and that at least 1"),
         ("batch", settings.batch >= 2, "a concept needs other concepts as negatives"),
         ("epochs", settings.epochs > 0, "it must be above 0"),
+        ("hard", 0 <= settings.hard <= 1, "it must be a share, from 0 to 1"),
         ("temperature", settings.temperature > 0, "it must be above 0"),
         ("seed", settings.seed >= 0, "it can't be negative"),
     ):

@@ -17,7 +17,7 @@ from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from training.data.pairs import ZERO_SHOT, build_pairs, read_labels, read_queries
 from training.loop.encoders import load_encoder
-from training.loop.static import AddUp, Material, StaticSettings, choose_words, fit, project, read_material, teach, write_folder
+from training.loop.static import NEAREST, AddUp, Material, StaticSettings, choose_words, fit, neighbours, project, read_material, teach, write_folder
 from training.made import stamp_of
 
 SMALL = StaticSettings(dim=8, words=50, buckets=64, epochs=60, batch=8, learning_rate=0.05, distil=0.0, augmented=0.0, modified=0.0)
@@ -64,6 +64,37 @@ def test_it_learns_synonyms_the_same_for_the_same_seed(tmp_path: Path) -> None:
     parts = WordParts({"shortest": 3, "longest": 5, "buckets": SMALL.buckets}, "\n".join(words).encode())
     exact = torch.nn.functional.normalize(parts.sums(NAMES, 100, table), dim=1).numpy()
     assert (exact * vectors).sum(axis=1).min() > 0.999
+
+
+def test_neighbours_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    angles = torch.tensor([0.0, 0.1, 0.3, 1.0])
+    vectors = torch.stack([angles.cos(), angles.sin()], dim=1)
+    expected = [[1, 2, 3], [0, 2, 3], [1, 0, 3], [2, 1, 0]]
+    assert neighbours(vectors).tolist() == expected
+    monkeypatch.setattr("training.loop.static.CHUNK", 3)
+    assert neighbours(vectors).tolist() == expected
+    assert neighbours(torch.eye(40)).shape == (40, NEAREST)
+
+
+@pytest.mark.parametrize("hard", [0.5, 1.0])
+def test_neighbours_are_negatives_of_each_other(hard: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Fifty concepts of two names each; from the second epoch on, a batch holds groups of a concept and its neighbours."""
+    names = [f"{word} {number}" for number in range(50) for word in ("alpha", "beta")]
+    material = Material(names, np.repeat(np.arange(50), 2))
+    asked: list[int] = []
+
+    def watched(vectors: torch.Tensor) -> np.ndarray:  # type: ignore[type-arg]
+        asked.append(len(vectors))
+        return neighbours(vectors)
+
+    monkeypatch.setattr("training.loop.static.neighbours", watched)
+    settings = SMALL._replace(epochs=3, batch=10, hard=hard)
+    nothing, words = np.zeros((len(names), SMALL.dim), dtype=np.float32), choose_words(names, 50)
+    table = fit(material, nothing, words, settings)
+    assert asked == [50, 50]  # before the second and the third epoch
+    assert torch.equal(table, fit(material, nothing, words, settings))
+    assert not torch.equal(table, fit(material, nothing, words, settings._replace(hard=0.0)))
+    assert asked == [50] * 4
 
 
 def test_it_learns_its_teachers_vectors() -> None:
