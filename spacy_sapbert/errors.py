@@ -117,7 +117,7 @@ class Errors:
     E053 = "The operating system can't use '{path}' ({error}). Check that it exists and that you have the permission, or give another one."
     E054 = "{count:,} of {total:,} notes could not be linked (the others were); the first that failed is '{note}': {why}. Correct these notes, or leave them out."
     E055 = "The cache '{path}' can't be used ({error}). Set {env} to a folder that can be written."
-    E056 = "rerank=\"{rerank}\" of '{component}' works with {fitting} only, and linker '{path}' has another one. Leave `rerank` out, or take a linker with such an encoder, for example 'hpo'."
+    E056 = "rerank=\"{rerank}\" of '{component}' works only with {fitting}, and linker '{path}' has another encoder. Leave `rerank` out, or take a linker with a fitting encoder, such as 'hpo'."
     E057 = "The reranker of this package, '{path}', is damaged: {why}. Install this package again."
     E058 = (
         "Stopped by {what} before the end. What was there before is unchanged. Run the same command again: `annotate`, `index` and trainings "

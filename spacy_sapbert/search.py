@@ -135,7 +135,7 @@ class CandidateSearch:
 
     Raises:
         SapbertError: E010, `target_precision` or `coverage` needs a calibration; E011, the calibration can't reach it; E050, `rank` needs a ranker;
-            E056, `rerank` needs the default encoder; E057, the file of the reranker is damaged; E105, E107, the knowledge base does not have a
+            E056, `rerank` needs another encoder; E057, a file of the reranker is damaged; E105, E107, the knowledge base does not have a
             vocabulary or language.
     """
 
@@ -158,8 +158,10 @@ class CandidateSearch:
         self.ranker = None if settings.rank == COSINE else bundle.ranker
         self.reranker = None if settings.rerank is None else _reranker(bundle, settings.rerank, component)
         self._comparer = make_comparer(bundle.kb, settings.rerank) if comparer is None else comparer
-        if self.reranker is not None:
-            static_encoder()  # read here, so that a missing file is not the error of a note
+        if self.reranker is not None:  # both are read here, so that a missing file is not the error of a note, and no note waits for them
+            static_encoder()
+        if settings.rerank == CROSS_ENCODER:
+            cross_encoder()
         self._features = FeatureReader(partial(_surface_forms, bundle.kb))  # not a bound method: it would refer back to this search
         self.least_probability, self.score_gap = _targets(bundle, settings, component)
         encoder = bundle.encoder

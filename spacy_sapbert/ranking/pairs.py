@@ -18,12 +18,16 @@ import numpy.typing as npt
 from cachetools import LRUCache
 
 from ..encoders.transformer import NameEncoder
+from ..errors import DamagedFile, MissingFile, fail
+from ..types import Floats2d
 
 SHIPPED_CROSS_ENCODER = Path(__file__).parents[1] / "data" / "cross_encoder"  # its model card says how it was made
 AGREEMENT = "these names mean the same concept"  # the text whose vector the vector of a pair is compared with; the encoder was trained with it
-NAMES = 4  # names of a candidate that are read: the canonical one, and the nearest ones
+NAMES_READ = 4  # names of a candidate that are read: the canonical one, and the nearest ones
 MAX_TOKENS = 64
+PAD_TO = 16  # see `NameEncoder.encode`: the agreement of a pair does not depend on the other pairs
 CACHED = 50_000  # pairs whose agreement is cached
+_LOADING = threading.Lock()  # two threads would read the weights twice
 Floats = npt.NDArray[np.float64]
 
 
@@ -34,13 +38,26 @@ def pair_text(mention: str, names: Sequence[str]) -> str:
         mention: the normalised mention.
         names: normalised names of the candidate, the canonical one first, then the nearest ones; equal names count once.
     """
-    return f"{mention} [SEP] " + " ; ".join(list(dict.fromkeys(names))[:NAMES])
+    return f"{mention} [SEP] " + " ; ".join(list(dict.fromkeys(names))[:NAMES_READ])
+
+
+def cross_encoder() -> CrossEncoder:
+    """Return the cross-encoder of this package, one for the whole process. It is read on the first call.
+
+    Raises:
+        DamagedFile: E057, its folder is damaged or not there.
+    """
+    with _LOADING:
+        return _read()
 
 
 @cache
-def cross_encoder() -> CrossEncoder:
-    """Return the cross-encoder of this package. It is read on the first call."""
-    return CrossEncoder(NameEncoder(str(SHIPPED_CROSS_ENCODER), max_length=MAX_TOKENS))
+def _read() -> CrossEncoder:
+    try:
+        return CrossEncoder(NameEncoder(str(SHIPPED_CROSS_ENCODER), max_length=MAX_TOKENS))
+    except (DamagedFile, MissingFile) as error:
+        why = f"its weights can't be read ({type(error.__cause__ or error).__name__})"
+        raise fail("E057", DamagedFile, path=SHIPPED_CROSS_ENCODER, why=why) from error
 
 
 class CrossEncoder:
@@ -52,22 +69,25 @@ class CrossEncoder:
 
     def __init__(self, encoder: NameEncoder) -> None:
         self.encoder = encoder.initialize()
-        self._agreement = encoder.encode([AGREEMENT])[0].astype(np.float64)
+        self._agreement = self._encode([AGREEMENT])[0].astype(np.float64)
         self._known: LRUCache[str, float] = LRUCache(CACHED)
         self._lock = threading.Lock()
 
     def agreements(self, texts: Sequence[str]) -> Floats:
-        """Return the agreement of each of n pairs, -1 to 1, (n,). The agreement of a pair is cached.
+        """Return the agreement of each of n pairs, -1 to 1, (n,). It depends on the pair alone, and is cached.
 
         Args:
             texts: see `pair_text`.
         """
         with self._lock:
             missing = [text for text in dict.fromkeys(texts) if text not in self._known]
-            fresh = dict(zip(missing, self.encoder.encode(missing) @ self._agreement)) if missing else {}
+            fresh = dict(zip(missing, self._encode(missing) @ self._agreement)) if missing else {}
             found = np.array([fresh[text] if text in fresh else self._known[text] for text in texts], dtype=np.float64)
             self._known.update(fresh)
         return found
+
+    def _encode(self, texts: Sequence[str]) -> Floats2d:
+        return self.encoder.encode(texts, pad_to=PAD_TO)
 
     def forget(self) -> None:
         """Empty the cache of agreements."""

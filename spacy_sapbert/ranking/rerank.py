@@ -23,7 +23,7 @@ from ..encoders.static import StaticEncoder
 from ..errors import DamagedFile, fail
 from ..files import read_stored
 from ..types import Floats2d, Ints1d
-from .pairs import NAMES, pair_text
+from .pairs import NAMES_READ, pair_text
 
 FORMAT = 1
 COMPARED = ("nearest_name", "canonical_name")
@@ -130,6 +130,7 @@ class NameComparer:
     ) -> None:
         self._names, self._encode, self._agreements, self._forms = names, encode, agreements, forms
         self._vectors: LRUCache[int, Floats2d] = LRUCache(CACHED)  # of a concept, by its row
+        self._canonical: LRUCache[int, list[str]] = LRUCache(CACHED)  # the canonical name of a concept, by its row
 
     def compared(self, mentions: Sequence[str], query: Ints1d, concept: Ints1d) -> Floats:
         """Return the cosines of pairs of a mention and a concept, (g, 2): with the concept's nearest name, and with its canonical name.
@@ -163,14 +164,20 @@ class NameComparer:
         if self._agreements is None or self._forms is None:
             return cosines
         ends = np.append(hits.starts[1:], len(hits.query))[pairs]
-        rows = [hits.surface_form[start : min(end, start + NAMES)].tolist() for start, end in zip(best.tolist(), ends.tolist())]
+        rows = [hits.surface_form[start : min(end, start + NAMES_READ)].tolist() for start, end in zip(best.tolist(), ends.tolist())]
         known = list(dict.fromkeys(row for each in rows for row in each))
         form = dict(zip(known, self._forms(known)))
         texts = [
-            pair_text(mentions[query], [*self._names(concept)[:1], *(form[row] for row in each)])
+            pair_text(mentions[query], [*self._canonical_name(concept), *(form[row] for row in each)])
             for query, concept, each in zip(hits.query[best].tolist(), hits.concept[best].tolist(), rows)
         ]
         return np.column_stack([cosines, self._agreements(texts)])
+
+    def _canonical_name(self, row: int) -> list[str]:
+        """Return the canonical name of a concept, as a list. It is cached, because a concept may have thousands of names."""
+        if row not in self._canonical:
+            self._canonical[row] = self._names(row)[:1]
+        return self._canonical[row]
 
     def _vectors_of(self, rows: dict[int, None]) -> dict[int, Floats2d]:
         """Return the vectors of the names of each concept, the canonical name's first."""

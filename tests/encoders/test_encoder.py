@@ -237,7 +237,7 @@ def test_tokens_of_a_pass(batch_tokens: int, on_gpu: bool, tokens: int) -> None:
 def test_equal_names_are_encoded_once(bert: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     model = tiny(bert)
     seen: List[int] = []
-    monkeypatch.setattr(encoder_module, "_batches", lambda ids, size, real=encoder_module._batches: seen.append(len(ids)) or real(ids, size))
+    monkeypatch.setattr(encoder_module, "_batches", lambda ids, *more, real=encoder_module._batches: seen.append(len(ids)) or real(ids, *more))
     vectors = model.predict(["fever", "heart", "fever", "fever", "heart"])
     assert seen == [2]
     assert (vectors[[0, 2, 3]] == vectors[0]).all()
@@ -255,6 +255,23 @@ def test_batches_are_full_but_no_fuller() -> None:
     lengths = [len(tokens) for _, batch in batches for tokens in batch]
     assert lengths == sorted(lengths)
     assert list(encoder_module._batches([], 60)) == []
+
+
+def test_only_names_of_equal_padded_length_share_a_batch() -> None:
+    """Lengths 3, 16, 17, 32 and 33 are padded to 16, 16, 32, 32 and 48 tokens. 64 tokens hold two names of 32, but not three."""
+    ids = [[1] * length for length in (17, 3, 33, 16, 32, 20)]
+    found = list(encoder_module._batches(ids, 64, 16))
+    assert [rows for rows, _ in found] == [[1, 3], [0, 5], [4], [2]]
+    tokens = encoder_module._pad(found[0][1], 9, torch.device("cpu"), 16)
+    assert tokens["input_ids"].shape == (4, 16)
+    assert tokens["input_ids"][0].tolist() == [1, 1, 1, *[9] * 13]
+    assert tokens["attention_mask"].sum(dim=1).tolist() == [3, 16, 3, 3]
+
+
+def test_padding_changes_no_vector(bert: Path) -> None:
+    names = ["heart " * n for n in range(1, 20)]
+    model = tiny(bert)
+    assert np.abs(model.encode(names, pad_to=16) - model.encode(names)).max() < 1e-5
 
 
 def test_strange_names_give_finite_vectors(default: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,6 +19,7 @@ from spacy_sapbert.encoders.static import StaticEncoder
 from spacy_sapbert.encoders.transformer import NameEncoder
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.indexes.exact import ExactIndex
+from spacy_sapbert.ranking import pairs
 from spacy_sapbert.ranking.pairs import AGREEMENT, MAX_TOKENS, SHIPPED_CROSS_ENCODER, CrossEncoder, cross_encoder, pair_text
 from spacy_sapbert.ranking.rerank import (
     READ,
@@ -44,7 +46,7 @@ class Encoder:
     def initialize(self) -> Encoder:
         return self
 
-    def encode(self, texts: Sequence[str]) -> Floats2d:
+    def encode(self, texts: Sequence[str], *, pad_to: int = 1) -> Floats2d:
         self.read.extend(texts)
         return np.array([VECTORS[text] for text in texts], dtype=np.float32)
 
@@ -100,6 +102,26 @@ def test_a_close_call_with_the_cross_encoder_by_hand() -> None:
     assert READ == ("nearest_name", "canonical_name", "agreement")
 
 
+def test_the_names_of_a_concept_are_looked_up_once() -> None:
+    asked: list[int] = []
+
+    def names(row: int) -> list[str]:
+        asked.append(row)
+        return ["west"] * 4_000
+
+    comparer = NameComparer(
+        names,
+        lambda texts: np.array([NAMES[text] for text in texts], dtype=np.float32),
+        CrossEncoder(Encoder()).agreements,  # type: ignore[arg-type]
+        lambda rows: ["west"] * len(rows),
+    )
+    one = np.zeros(1, dtype=np.int64)
+    hits = Hits(one, one, np.array([12]), np.array([0.9]), one, one)
+    found = [comparer.values([mention], hits, one).tolist() for mention in ("a", "b", "a")]
+    assert found == [[[-1.0, -1.0, 0.0]], [[0.0, 0.0, -1.0]], [[-1.0, -1.0, 0.0]]]
+    assert asked == [0, 0]  # for the vectors of its names, and for its canonical name
+
+
 # -- the cross-encoder of this package -----------------------------------------------------------------------------------
 
 
@@ -113,6 +135,51 @@ def test_a_close_call_with_the_cross_encoder_by_hand() -> None:
 def test_it_knows_which_words_change_the_concept(mention: str, right: list[str], wrong: list[str]) -> None:
     higher, lower = cross_encoder().agreements([pair_text(mention, right), pair_text(mention, wrong)])
     assert higher > lower
+
+
+def test_an_agreement_does_not_depend_on_the_other_pairs() -> None:
+    names = ["heart", "heart failure with preserved ejection fraction", "renal disease"]
+    texts = [pair_text(" ".join(["chronic heart failure"] * repeat), names[:count]) for repeat in range(1, 16, 2) for count in (1, 2, 3)]
+    made = cross_encoder()
+    made.forget()
+    together = made.agreements(texts)
+    alone: list[float] = []
+    for text in texts:
+        made.forget()
+        alone.extend(made.agreements([text]))
+    made.forget()
+    np.testing.assert_allclose(together, alone, atol=1e-12)
+    np.testing.assert_allclose(together, made.agreements(texts[::-1])[::-1], atol=1e-12)
+
+
+def test_it_is_read_once_by_several_threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    pairs._read.cache_clear()
+    made: list[str] = []
+    monkeypatch.setattr(pairs, "NameEncoder", lambda name, max_length: made.append(name) or Encoder())
+    try:
+        with ThreadPoolExecutor(4) as pool:
+            assert len({id(one) for one in pool.map(lambda _: cross_encoder(), range(8))}) == 1
+        assert made == [str(SHIPPED_CROSS_ENCODER)]
+    finally:
+        pairs._read.cache_clear()
+
+
+def test_a_missing_or_damaged_cross_encoder_is_no_error_of_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = build_linker([read_source(DATA / "tiny_clinic.tsv")], tmp_path / "linker", model=StaticEncoder(), index=ExactIndex(), progress=False)
+    damaged = tmp_path / "cross_encoder"
+    shutil.copytree(SHIPPED_CROSS_ENCODER, damaged)
+    (damaged / "adapter_model.safetensors").write_bytes(b"damaged")
+    linker: Any = spacy.blank("en").add_pipe("sapbert_linker", config={"linker_name": str(folder)})
+    linker.load()
+    pairs._read.cache_clear()
+    try:
+        for path in (tmp_path / "nowhere", damaged):
+            monkeypatch.setattr(pairs, "SHIPPED_CROSS_ENCODER", path)
+            with pytest.raises(SapbertError, match=rf"\[E057\].*{path}.*weights.*Install this package again"):
+                linker.rerank = "cross_encoder"
+            assert linker.rerank is None
+    finally:
+        pairs._read.cache_clear()
 
 
 @pytest.mark.parametrize(("model", "file"), [(NameEncoder, SHIPPED_CROSS_RERANKER), (StaticEncoder, SHIPPED_CROSS_RERANKER_FAST)])
@@ -145,5 +212,5 @@ def test_an_encoder_that_it_does_not_fit(tmp_path: Path) -> None:
     other = NameEncoder(str(SHIPPED_CROSS_ENCODER))
     folder = build_linker([read_source(DATA / "tiny_clinic.tsv")], tmp_path / "linker", model=other, index=ExactIndex(), progress=False)
     linker: Any = spacy.blank("en").add_pipe("sapbert_linker", config={"linker_name": str(folder), "rerank": "cross_encoder"})
-    with pytest.raises(SapbertError, match=r"\[E056\].*the default encoder or the fast encoder"):
+    with pytest.raises(SapbertError, match=r"\[E056\].*works only with the default encoder or the fast encoder"):
         linker.search.find([("heart", None)])

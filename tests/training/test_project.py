@@ -182,8 +182,9 @@ for _file in (
     EDITS[_file] = EDITS[_file] | {"reranker"}
 
 
-# imported everywhere, but without influence on results; build and corpus are imported only for a name
+# imported everywhere, but without influence on results; build and corpus are imported only for a name, ranking/pairs.py only for the cross-encoder's task
 IMPORTED_ONLY = {
+    "spacy_sapbert/ranking/pairs.py",
     *("spacy_sapbert/devices.py", "spacy_sapbert/signals.py", "training/devices.py", "training/launcher.py"),
     *("spacy_sapbert/about.py", "spacy_sapbert/errors.py", "spacy_sapbert/files.py", "spacy_sapbert/registry.py", "spacy_sapbert/types.py"),
     *("spacy_sapbert/__init__.py", "spacy_sapbert/build", "spacy_sapbert/corpus", "training/__init__.py", "training/errors.py", "training/made.py"),

@@ -15,7 +15,7 @@ from training.cli import app, guarded
 
 ROOT = Path(__file__).parents[2]
 COMMANDS = ["assets", "base", "check", "pairs", "mentions", "definitions", "train", "plan", "finetune", "soup", "compress", "static", "compare"]
-MEASURING = ["evaluate", "ranker", "reranker", "calibrate", "end-to-end", "cross-lingual", "projection", "report"]
+MEASURING = ["evaluate", "ranker", "reranker", "close-calls", "calibrate", "end-to-end", "cross-lingual", "projection", "report"]
 
 
 def test_every_command_has_help() -> None:

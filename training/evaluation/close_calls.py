@@ -19,7 +19,7 @@ from spacy_sapbert.encoders.transformer import NameEncoder
 from spacy_sapbert.files import write_text
 from spacy_sapbert.kb.concept import normalise
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
-from spacy_sapbert.ranking.pairs import NAMES
+from spacy_sapbert.ranking.pairs import NAMES_READ
 from spacy_sapbert.ranking.rerank import static_encoder
 from spacy_sapbert.search import CandidateSearch
 from spacy_sapbert.types import Floats2d
@@ -112,10 +112,10 @@ def _candidates(dictionary: Dictionary, cosines: Sequence[Any], gold: Sequence[i
     for concept in found:
         rows = np.array([row for row in dictionary.rows[concept] if row != own])
         first, second = (each[rows] for each in cosines)
-        near = [dictionary.names[row] for row in rows[np.argsort(-first, kind="stable")[:NAMES]].tolist()]
+        near = [dictionary.names[row] for row in rows[np.argsort(-first, kind="stable")[:NAMES_READ]].tolist()]
         canonical = normalise(dictionary.search.bundle.kb.names_of(concept)[0].text)
         names = near if own is not None and canonical == dictionary.names[own] else [canonical, *near]
-        candidates.append((list(dict.fromkeys(names))[:NAMES], [float(first.max()), float(second.max())], concept in gold))
+        candidates.append((list(dict.fromkeys(names))[:NAMES_READ], [float(first.max()), float(second.max())], concept in gold))
     return sorted(candidates, key=lambda candidate: -sum(candidate[1]))[:MOST]
 
 

@@ -135,7 +135,13 @@ def reranker(
     rerank: Annotated[str, typer.Option(help="names, or cross_encoder, which is only measured: --fit is not used.")] = "names",
     fast: Annotated[bool, typer.Option("--fast", help="For linkers with the fast encoder; only with --rerank cross_encoder.")] = False,
     reranker: Annotated[Path | None, typer.Option(help="File for the reranker. Default: the one of this package.")] = None,
-    out: Annotated[Path, typer.Option(help="JSON file for the figures.")] = Path("metrics/reranker.json"),
+    out: Annotated[
+        Path | None,
+        typer.Option(
+            help="JSON file for the figures. Default: metrics/reranker.json; for the cross-encoder, metrics/cross-encoder.json or, with --fast, "
+            "metrics/cross-encoder-fast.json."
+        ),
+    ] = None,
 ) -> None:
     """Train the reranker, which compares the candidates of close calls again, and measure it on each corpus after training on other dictionaries."""
     from .catalogue import split_commas
@@ -149,8 +155,8 @@ def close_calls(
     test: Annotated[str, typer.Option(help="Parts of corpora to measure on, separated by commas.")] = "ncbi-dev,bc5cdr-dev",
     data: Annotated[Path, typer.Option(help=DATA)] = Path("assets"),
     work: Annotated[Path, typer.Option(help=WORK)] = Path("artifacts/evaluation"),
-    names: Annotated[int, typer.Option(help="Number of names of each dictionary that become mentions.")] = 3_000,
-    repeat: Annotated[int, typer.Option(help="How often each gold mention is in the training file.")] = 2,
+    names: Annotated[int, typer.Option(min=0, help="Number of names of each dictionary that become mentions.")] = 3_000,
+    repeat: Annotated[int, typer.Option(min=1, help="How often each gold mention is in the training file.")] = 2,
     seed: Annotated[int, typer.Option(help="Decides which names are drawn, and how they are changed.")] = 0,
     out: Annotated[Path, typer.Option(help="Folder for train.jsonl and dev.jsonl.")] = Path("artifacts/close_calls"),
 ) -> None:

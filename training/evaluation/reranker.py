@@ -320,7 +320,7 @@ def train_and_write(
     test: Sequence[str],
     data: Path,
     work: Path,
-    out: Path,
+    out: Path | None = None,
     *,
     rerank: str = NAMES,
     fast: bool = False,
@@ -334,7 +334,7 @@ def train_and_write(
         test: Parts of corpora to measure on.
         data: Folder of corpora and dictionaries.
         work: Folder in which dictionaries are built.
-        out: JSON file for the figures.
+        out: JSON file for the figures; None: one of its own in metrics/ for each kind of reranker.
         rerank: "names" or "cross_encoder".
         fast: The cross-encoder's reranker for linkers with the fast encoder, instead of the default encoder.
         reranker: File for the reranker; None: the one of the package.
@@ -347,17 +347,20 @@ def train_and_write(
         SapbertError: E548 (a wrong value of `rerank`, or "names" with the fast encoder); see `train_reranker`.
     """
     if rerank not in (NAMES, CROSS_ENCODER) or (fast and rerank == NAMES):
-        raise fail("E548", setting="--rerank", value=rerank, why=f"it must be {NAMES} or {CROSS_ENCODER}; with the fast encoder, {CROSS_ENCODER}")
+        why = f"with --fast, it must be {CROSS_ENCODER}" if fast else f"it must be {NAMES} or {CROSS_ENCODER}"
+        raise fail("E548", setting="--rerank", value=rerank, why=why)
     nowhere = Path("no-such-folder")
     reader = BenchmarkReader(data, nowhere, nowhere, work, progress=progress)
     if rerank == CROSS_ENCODER:
         made, found = train_reranker_of_cross_encoder(test, reader, fast=fast, progress=progress)
         shipped, by = SHIPPED_CROSS_RERANKER_FAST if fast else SHIPPED_CROSS_RERANKER, "by the cross-encoder"
+        figures = Path("metrics/cross-encoder-fast.json" if fast else "metrics/cross-encoder.json")
     else:
         made, found = train_reranker(fit, test, reader, progress=progress)
         shipped, by = SHIPPED_RERANKER, "by a reranker trained on other dictionaries"
+        figures = Path("metrics/reranker.json")
     write_text(shipped if reranker is None else reranker, made.to_json())
-    write_text(out, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
+    write_text(figures if out is None else out, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
     lines = [f"corpus: mentions, close calls, right at 1 by score -> {by} (won, lost, p)"]
     for name, row in [*found["corpora"].items(), *((f"margin {margin}", row) for margin, row in found["margins"].items())]:
         lines.append(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,10 +15,21 @@ from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.kb.builder import build_kb
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from spacy_sapbert.ranking.fit import Example
-from spacy_sapbert.ranking.rerank import DEPTH, Reranker, is_close
+from spacy_sapbert.ranking.rerank import DEPTH, SHIPPED_CROSS_RERANKER, SHIPPED_CROSS_RERANKER_FAST, Reranker, is_close, read_reranker
 from spacy_sapbert.search import CandidateSearch
 from training.evaluation.benchmarks import BenchmarkReader
-from training.evaluation.reranker import Change, Part, changes, first_after, fitted, make_search, p_value, train_reranker
+from training.evaluation.reranker import (
+    Change,
+    Part,
+    changes,
+    first_after,
+    fitted,
+    make_search,
+    p_value,
+    train_and_write,
+    train_reranker,
+    train_reranker_of_cross_encoder,
+)
 
 TINY = Path(__file__).parents[2] / "data" / "tiny_clinic.tsv"
 WEIGHTS = (1.0, 0.5, 0.25)
@@ -58,6 +71,13 @@ def test_bad_input(tmp_path: Path) -> None:
         train_reranker([], [], none)
     with pytest.raises(SapbertError, match=r"\[E519\].*gsc-dev"):
         train_reranker(["gsc-dev"], ["gsc-dev"], none)
+    with pytest.raises(SapbertError, match=r"\[E548\].*--test.*a cross-encoder is measured on annotated mentions"):
+        train_reranker_of_cross_encoder([], none)
+    with pytest.raises(SapbertError, match=r"\[E548\].*'context': it must be names or cross_encoder"):
+        train_and_write([], [], tmp_path, tmp_path, tmp_path / "out.json", rerank="context")
+    with pytest.raises(SapbertError, match=r"\[E548\].*'names': with --fast, it must be cross_encoder"):
+        train_and_write([], [], tmp_path, tmp_path, tmp_path / "out.json", fast=True)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +105,37 @@ def test_each_corpus_is_measured_with_weights_of_the_other_dictionaries(search: 
     assert figures["corpora"]["c"]["p"] == pytest.approx(2 / 2**10)
     every = figures["margins"]["2.0"]
     assert (every["n"], every["close"], every["won"], every["lost"]) == (610, 100.0, 300, 10)
+
+
+@pytest.mark.parametrize(
+    ("fast", "weights", "won", "figures"),
+    [(False, (13 / 7, 0.0, 20 / 7), 2, "metrics/cross-encoder.json"), (True, (0.0, 0.0, 1.0), 1, "metrics/cross-encoder-fast.json")],
+)
+def test_the_reranker_of_the_cross_encoder(
+    search: CandidateSearch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fast: bool, weights: tuple[float, ...], won: int, figures: str
+) -> None:
+    """Values: score, nearest name, canonical name, agreement. The agreement tells the right candidate of the first mention, the nearest name that of the second.
+
+    The first: 0.90 + w · 0.1 against 0.89 + w · 0.5. The second: 0.90 + w · 0.2 against 0.89 + w · 0.9; with the fast encoder this w is 0.
+    """
+    rows = [[(0.9, 0.2, 0.9, 0.1), (0.89, 0.2, 0.0, 0.5)], [(0.9, 0.2, 0.9, 0.1), (0.89, 0.9, 0.0, 0.1)]]
+    part = Part("one", [Example(np.array(each), np.array([False, True])) for each in rows], [], [], search)
+    asked: list[dict[str, object]] = []
+
+    def parts(names: Sequence[str], reader: BenchmarkReader, **settings: object) -> dict[str, Part]:
+        asked.append(settings)
+        return dict.fromkeys(names, part)
+
+    monkeypatch.setattr("training.evaluation.reranker.read_parts", parts)
+    monkeypatch.chdir(tmp_path)
+    shown = train_and_write([], ["ncbi-dev"], tmp_path, tmp_path, rerank="cross_encoder", fast=fast, reranker=tmp_path / "reranker.json")
+    search.reranker = None
+    made, found = read_reranker(tmp_path / "reranker.json"), json.loads((tmp_path / figures).read_text())
+    assert asked == [{"rerank": "cross_encoder", "fast": fast, "progress": False}]
+    assert made.weights == pytest.approx(weights)
+    assert [found["corpora"]["ncbi-dev"][key] for key in ("n", "close", "before", "won", "lost")] == [2, 100.0, 0.0, won, 0]
+    assert made == read_reranker(SHIPPED_CROSS_RERANKER_FAST if fast else SHIPPED_CROSS_RERANKER)  # that of the package was made in this way
+    assert "by the cross-encoder" in shown
 
 
 def test_reranking_examples_of_a_search(search: CandidateSearch) -> None:
