@@ -157,7 +157,7 @@ class CandidateSearch:
         self.bundle, self.settings = bundle, settings
         self.ranker = None if settings.rank == COSINE else bundle.ranker
         self.reranker = None if settings.rerank is None else _reranker(bundle, settings.rerank, component)
-        self._comparer = make_comparer(bundle.kb, settings.rerank) if comparer is None else comparer
+        self._comparer = make_comparer(bundle.kb, settings.rerank, cached=settings.cache_size > 0) if comparer is None else comparer
         if self.reranker is not None:  # both are read here, so that a missing file is not the error of a note, and no note waits for them
             static_encoder()
         if settings.rerank == CROSS_ENCODER:
@@ -194,6 +194,8 @@ class CandidateSearch:
         with self._lock:
             self._cache.clear()
             self._words.clear()
+        if self.settings.rerank == CROSS_ENCODER:
+            cross_encoder().forget()
 
     def remembered(self, query: Query, make: Callable[[], Answer]) -> Answer:
         """Return the cached answer for a query in its original spelling. If there is none, make it and cache it.
@@ -753,11 +755,23 @@ class CandidateSearch:
         )
 
 
-def make_comparer(kb: KnowledgeBase, rerank: str | None) -> NameComparer:
-    """Return what compares mentions with all names of concepts, with the cross-encoder if `rerank` asks for it. It is read on first use."""
-    with_pairs = rerank == CROSS_ENCODER
-    agreements = (lambda texts: cross_encoder().agreements(texts)) if with_pairs else None
-    return NameComparer(partial(_names_of, kb), lambda names: static_encoder().encode(names), agreements, partial(_surface_forms, kb))
+def make_comparer(kb: KnowledgeBase, rerank: str | None, *, cached: bool = True) -> NameComparer:
+    """Return what compares mentions with all names of concepts.
+
+    Args:
+        kb: the knowledge base.
+        rerank: "cross_encoder" also reads them with the cross-encoder, which is loaded on first use.
+        cached: whether the cross-encoder may keep what it read; it holds mentions.
+    """
+
+    def agreements(texts: Sequence[str]) -> npt.NDArray[np.float64]:
+        found = cross_encoder().agreements(texts)
+        if not cached:
+            cross_encoder().forget()
+        return found
+
+    read = agreements if rerank == CROSS_ENCODER else None
+    return NameComparer(partial(_names_of, kb), lambda names: static_encoder().encode(names), read, partial(_surface_forms, kb))
 
 
 def _reranker(bundle: LinkerBundle, rerank: str, component: str) -> Reranker:

@@ -214,3 +214,15 @@ def test_an_encoder_that_it_does_not_fit(tmp_path: Path) -> None:
     linker: Any = spacy.blank("en").add_pipe("sapbert_linker", config={"linker_name": str(folder), "rerank": "cross_encoder"})
     with pytest.raises(SapbertError, match=r"\[E056\].*works only with the default encoder or the fast encoder"):
         linker.search.find([("heart", None)])
+
+
+@pytest.mark.parametrize("size", [0, 100])
+def test_it_keeps_no_mention_if_nothing_is_cached_or_after_forget(size: int, tmp_path: Path) -> None:
+    build_linker([read_source(DATA / "tiny_clinic.tsv")], tmp_path / "linker", model=StaticEncoder(), index=ExactIndex(), progress=False)
+    config = {"linker_name": str(tmp_path / "linker"), "threshold": 0.0, "rerank": "cross_encoder", "cache_size": size}
+    linker: Any = spacy.blank("en").add_pipe("sapbert_linker", config=config)
+    cross_encoder().forget()
+    assert "rerank" in linker.search.find([("diabetes", None)])[0].answer.explain
+    assert bool(cross_encoder()._known) is bool(size)
+    linker.forget()
+    assert not cross_encoder()._known
