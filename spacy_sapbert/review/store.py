@@ -110,6 +110,8 @@ class ReviewStore:
     def propose(self, note: Note, rows: Iterable[Row], linked_with: str) -> None:
         """Replace the proposed mentions of a note after the linker has changed. Mentions with an event of a reviewer are kept.
 
+        A mention that is proposed again with the same span and concept keeps its number, so that a page that was opened before can still write events of it.
+
         Args:
             note: the note.
             rows: the new records.
@@ -117,15 +119,17 @@ class ReviewStore:
         """
         with_event = set(self.log().mentions())
         with self._database.writing() as connection:
-            old = connection.execute("SELECT mention, start, end FROM mention WHERE note = ? AND added = 0", (note.number,)).fetchall()
+            old = connection.execute("SELECT mention, start, end, cui FROM mention WHERE note = ? AND added = 0", (note.number,)).fetchall()
             # a span that a reviewer corrected, moved or added is not proposed again beside the reviewer's mention
-            kept = {(start, end) for mention, start, end in old if mention in with_event}
+            kept = {(start, end) for mention, start, end, _ in old if mention in with_event}
             kept |= {place_of(mention) for mention in self.mentions(note) if mention.added or mention.number in with_event}
-            gone = [(mention,) for mention, _, _ in old if mention not in with_event]
+            proposals = list(_proposals(note.number, (row for row in rows if (row["start"], row["end"]) not in kept)))
+            again = {(start, end, cui) for _, start, end, cui, *_ in proposals}
+            gone = [(mention,) for mention, *place in old if mention not in with_event and tuple(place) not in again]
             # a mention that got an event meanwhile, in another process, is kept
             connection.executemany("DELETE FROM mention WHERE mention = ?1 AND NOT EXISTS (SELECT 1 FROM event WHERE event.mention = ?1)", gone)
-            fresh = [row for row in rows if (row["start"], row["end"]) not in kept]
-            connection.executemany(_INSERT.replace("INSERT", "INSERT OR IGNORE", 1), _proposals(note.number, fresh))
+            connection.executemany(_UPDATE, proposals)
+            connection.executemany(_INSERT.replace("INSERT", "INSERT OR IGNORE", 1), proposals)
             connection.execute("UPDATE note SET linked_with = ? WHERE note = ?", (linked_with, note.number))
 
     def note(self, note_id: str) -> Note:
@@ -328,6 +332,9 @@ def place_of(mention: Mention) -> tuple[int, int]:
 
 
 _INSERT = "INSERT INTO mention (note, start, end, cui, doubt, added, record) VALUES (?, ?, ?, ?, ?, 0, ?)"
+# a mention that got an event meanwhile, in another process, stays as the reviewer saw it
+_UPDATE = """UPDATE mention SET doubt = ?5, record = ?6 WHERE note = ?1 AND start = ?2 AND end = ?3 AND cui = ?4 AND added = 0
+    AND NOT EXISTS (SELECT 1 FROM event WHERE event.mention = mention.mention)"""
 
 # fields of a record that are not stored: those of the note and of the concept are found again when they are needed, the others are not shown
 _FOUND_AGAIN = frozenset(["note", "codes", "types", "type_names", "name", "section"])

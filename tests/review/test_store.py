@@ -259,6 +259,22 @@ def test_new_proposals_replace_what_nobody_spoke_about(store: ReviewStore) -> No
     assert store.note("n1").linked_with == "b"
 
 
+def test_a_mention_that_is_proposed_again_keeps_its_number(store: ReviewStore) -> None:
+    """A page that was opened before the change can still write an event of it; not of a mention that has another concept now, or is nested."""
+    before = numbers(store)
+    assert set(before) == {"Fever", "cold", "MI"}
+    store.propose(store.note("n1"), [row("Fever", "C1", 0.7), row("cold", "C6"), row("2001", "C7")], "b")
+    after = numbers(store)
+    assert after["Fever"] == before["Fever"]
+    assert after["cold"] not in before.values()
+    assert {m.number: m.record["probability"] for m in store.mentions(store.note("n1"))}[before["Fever"]] == 0.7
+    store.record("ann", {"kind": "accept", "mention": before["Fever"], "cui": "C1"})
+    with pytest.raises(SapbertError, match="E084"):
+        store.record("ann", {"kind": "accept", "mention": before["cold"], "cui": "C2"})
+    store.propose(store.note("n1"), [{**row("2001", "C7"), "nested": True}], "c")
+    assert set(numbers(store)) == {"Fever"}
+
+
 def test_new_proposals_leave_out_what_a_reviewer_added_or_moved(store: ReviewStore) -> None:
     """The linker finds "2001" after a reviewer added it, and "and cold" after a reviewer moved "cold" there."""
     year, wide = TEXT.index("2001"), TEXT.index("and cold")
