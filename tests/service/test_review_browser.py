@@ -91,6 +91,14 @@ def open_note(page: Any, note: str) -> None:
     page.wait_for_selector(f"#note h2:text-is('{note}')")
 
 
+def until(page: Any, done: Callable[[], bool], seconds: float = 20) -> None:
+    """Wait until something is so; let the page work meanwhile."""
+    end = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < end
+        page.wait_for_timeout(20)
+
+
 def decide(page: Any, mention: str, key: str) -> None:
     """Choose a mention and press a key; wait until the decision is written."""
     mark = page.locator("#note mark", has_text=mention).first
@@ -238,10 +246,7 @@ def test_a_mention_is_rejected_only_if_the_rejected_name_is_its_text(browser: An
             page.fill("#new-name", name)
         wanted = len(reports) + events
         page.click("text=Never this concept")
-        end = time.monotonic() + 20
-        while len(reports) < wanted:
-            assert time.monotonic() < end
-            page.wait_for_timeout(50)
+        until(page, lambda: len(reports) >= wanted)
 
     reject_name("Fever", "pyrexia", 1)
     assert [event.said.kind for event in store.events()] == ["stop"]
@@ -459,6 +464,43 @@ def test_moving_by_keys(browser: Any, served: Any) -> None:
     page.wait_for_selector("#note h2:text-is('note_1')")
     page.keyboard.press("p")
     page.wait_for_selector("#note h2:text-is('note_0')")
+    page.close()
+
+
+def test_a_mention_that_is_chosen_while_notes_are_listed_stays_chosen(browser: Any, served: Any) -> None:
+    _, running = served(["Fever and asthma.", "Still asthma."])
+    page = open_page(browser, running.url)
+    page.wait_for_selector("#note mark.chosen:has-text('Fever')")
+    held: list[Any] = []
+    page.route("**/review/notes*", lambda route: held.append(route))
+    page.select_option("#order", "note")
+    page.locator("#note mark", has_text="asthma").click()
+    page.wait_for_selector("#note mark.chosen:has-text('asthma')")
+    until(page, lambda: bool(held))
+    with page.expect_response("**/review/notes*") as listed:
+        held[0].continue_()
+    listed.value.finished()
+    page.wait_for_timeout(300)  # a note would be opened now
+    assert page.locator("#note mark.chosen").all_inner_texts() == ["asthma"]
+    assert page.locator("#panel h3").inner_text().lower().startswith("asthma")
+    page.close()
+
+
+def test_a_mention_that_is_chosen_while_a_decision_is_written_stays_chosen(browser: Any, served: Any) -> None:
+    store, running = served(["Fever, asthma, fever."])
+    page = open_page(browser, running.url)
+    page.wait_for_selector("#note mark.chosen:has-text('Fever')")
+    held: list[Any] = []
+    page.route("**/review/events", lambda route: held.append(route) if route.request.method == "POST" else route.continue_())
+    page.locator("#note mark", has_text="Fever").first.click()
+    page.keyboard.press("a")
+    until(page, lambda: bool(held))
+    page.locator("#note mark", has_text="asthma").click()
+    held[0].continue_()
+    page.wait_for_selector("#note mark.decided:has-text('Fever')")
+    page.wait_for_selector("#note mark.chosen")
+    assert page.locator("#note mark.chosen").all_inner_texts() == ["asthma"]
+    assert [(event.said.kind, event.reviewer) for event in store.events()] == [("accept", "Ann")]
     page.close()
 
 

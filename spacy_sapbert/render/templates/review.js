@@ -1,6 +1,6 @@
 // The review page. shared.js comes before it. The text of a note comes from the server as escaped HTML; everything else is set as text.
 const PAGE = 50, CONCEPTS = 100, POLL = 5000, STATUSES = Object.fromEntries([...$("status").options].slice(2).map((each) => [each.value, each.text]));
-const state = { notes: [], total: 0, cui: "", note: null, wanted: null, chosen: 0, last: 0, lists: 0, opened: 0, concepts: [], conceptLists: 0 };
+const state = { notes: [], total: 0, cui: "", note: null, wanted: null, chosen: 0, picks: 0, last: 0, lists: 0, opened: 0, concepts: [], conceptLists: 0 };
 const log = { events: new Map(), undone: new Set(), seen: new Set() }; // events by number, without undo; numbers of undone events; numbers of all events
 const reviewer = () => $("reviewer").value.trim();
 
@@ -26,13 +26,15 @@ const guarded = (work) => async (...given) => { try { return await work(...given
 // -- notes ------------------------------------------------------------------------------------------------------------
 
 const listNotes = guarded(async (more = false) => {
-  const offset = more ? state.notes.length : 0, asked = ++state.lists;
+  const offset = more ? state.notes.length : 0, asked = ++state.lists, picks = state.picks;
   const found = await get("/review/notes", { order: $("order").value, find: $("find").value.trim(), cui: state.cui, limit: PAGE, offset });
   if (asked !== state.lists) return; // a later search has been started meanwhile
   state.notes = [...(more ? state.notes : []), ...found.notes];
   state.total = found.total;
   showNotes();
-  if (!more) await openNote(state.notes.length ? state.notes[0][0] : null);
+  if (more) return;
+  if (state.picks === picks) await openNote(state.notes.length ? state.notes[0][0] : null);
+  else filter(); // the reviewer has chosen a mention meanwhile: stay there
 });
 
 function showNotes() {
@@ -46,7 +48,7 @@ function showNotes() {
 }
 
 const openNote = guarded(async (id, chosen = 0) => {
-  const asked = ++state.opened, before = state.chosen;
+  const asked = ++state.opened, picks = state.picks;
   state.wanted = id;
   tell("");
   if (id === null) { state.note = null; $("note").replaceChildren(make("p", "No notes.", { className: "none" })); showPanel(); return; }
@@ -65,8 +67,8 @@ const openNote = guarded(async (id, chosen = 0) => {
   for (const mention of note.mentions) {
     Object.assign(mention, { linked: mention.now !== "NIL", nil: mention.now === "NIL", open: mention.decided === null });
     const mark = $(`m-${mention.number}`);
-    mark.addEventListener("click", () => choose(mention.number));
-    mark.addEventListener("focus", () => choose(mention.number, false));
+    mark.addEventListener("click", () => pick(mention.number));
+    mark.addEventListener("focus", () => { if (state.chosen !== mention.number) pick(mention.number, false); });
     mark.classList.toggle("decided", mention.decided !== null);
     mark.classList.toggle("wrong", mention.decided !== null && mention.now !== mention.cui);
     mark.classList.toggle("disputed", mention.disputed);
@@ -74,7 +76,7 @@ const openNote = guarded(async (id, chosen = 0) => {
   filter();
   showNotes();
   const first = inOrder().find((mention) => mention.decided === null) || inOrder()[0];
-  if (state.chosen !== before && current()) chosen = state.chosen; // the reviewer has chosen another mention meanwhile
+  if (state.picks !== picks && current()) chosen = state.chosen; // the reviewer has chosen a mention meanwhile
   choose(chosen || (first ? first.number : 0), Boolean(chosen));
 });
 
@@ -110,9 +112,15 @@ function choose(number, focus = true) {
   showPanel();
 }
 
+// Choose a mention because the reviewer wants it, not because a note was opened.
+function pick(number, focus = true) {
+  state.picks += 1;
+  choose(number, focus);
+}
+
 function step(by) {
   const all = inOrder(), at = all.findIndex((mention) => mention.number === state.chosen);
-  if (all.length) choose(all[neighbourOf(at, by, all.length)].number);
+  if (all.length) pick(all[neighbourOf(at, by, all.length)].number);
 }
 
 function conceptLine(id, concept) {
@@ -206,13 +214,13 @@ function adding() {
 
 const say = guarded(async (said, next = false) => {
   if (!reviewer()) { $("reviewer").focus(); throw new Error("Type your name into the field Reviewer first."); }
-  const here = state.note.id;
+  const here = state.note.id, picks = state.picks;
   const answer = await (await ask("/review/events", said)).json(), { mention } = answer;
   learn([{ ...said, ...answer, reviewer: reviewer(), undoes: said.kind === "undo" ? said.event : null }]);
   if (answer.note && answer.note !== here) await openNote(answer.note, mention); // an event of another note was undone
   else if (state.wanted === here) { // the reviewer has not gone to another note meanwhile
-    let chosen = mention || state.chosen;
-    if (next) {
+    let chosen = state.picks === picks && mention ? mention : state.chosen;
+    if (next && state.picks === picks) {
       const all = inOrder(), at = all.findIndex((each) => each.number === state.chosen);
       if (at >= 0 && at + 1 < all.length) chosen = all[at + 1].number;
     }
@@ -233,7 +241,7 @@ function decide(kind, more = {}) {
 }
 
 async function undo() {
-  const own = [...log.events.values()].filter((each) => each.reviewer === reviewer() && !log.undone.has(each.event)), last = own[own.length - 1];
+  const own = [...log.events.values()].filter((each) => each.reviewer === reviewer() && !log.undone.has(each.event)), last = own.reduce((one, other) => (one && one.event > other.event ? one : other), null);
   if (!last) return tell(reviewer() ? `${reviewer()} has done nothing yet that can be undone.` : "Type your name into the field Reviewer first.", true);
   await takeBack(last);
 }
@@ -292,7 +300,7 @@ function addMention(cui) {
   const place = selected();
   if (!place) return tell("Select a part of the note first.", true);
   const there = state.note.mentions.find((mention) => mention.start === place.start && mention.end === place.end);
-  if (there && cui === "NIL") { choose(there.number); return tell("This text is a mention already. It is chosen now: decide about it with the keys, or with its candidates."); }
+  if (there && cui === "NIL") { pick(there.number); return tell("This text is a mention already. It is chosen now: decide about it with the keys, or with its candidates."); }
   say({ kind: "add", note: state.note.id, cui, ...place });
 }
 
@@ -379,11 +387,11 @@ function keepReviewer(name) { try { localStorage.setItem(STORED, name); } catch 
 function keptReviewer() { try { return localStorage.getItem(STORED) || ""; } catch { return ""; } }
 
 async function start() {
-  await listNotes();
-  await figures();
-  const events = await get("/review/events").catch(() => []);
-  learn(events);
+  const events = await get("/review/events").catch(() => []); // before the notes: a later event is found by follow()
   state.last = events.length ? events[events.length - 1].event : 0;
+  await listNotes();
+  learn(events);
+  await figures();
 }
 $("reviewer").value = $("reviewer").value || keptReviewer();
 start();
