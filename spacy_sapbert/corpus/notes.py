@@ -630,7 +630,7 @@ def _check_parquet(file: Path, text_field: str, id_field: str | None, keep: Sequ
 
     try:
         schema = parquet.read_schema(file)
-    except (pyarrow.ArrowException, OSError) as error:
+    except (pyarrow.ArrowException, OSError, ValueError) as error:  # ValueError: a name of a column is not UTF-8
         raise fail("E402", path=file, expected="a Parquet file", why=str(error).splitlines()[0]) from error
     for option, name in (("--text-field", text_field), ("--id-field", id_field), *(("--keep-columns", column) for column in keep)):
         if name is not None and name not in schema.names:
