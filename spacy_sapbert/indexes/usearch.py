@@ -96,7 +96,7 @@ class UsearchIndex(RescoredIndex):
         return graph
 
     def _nearest(self, queries: Floats2d, fetch: int, budget: float) -> Ints2d:
-        self._engine.expansion_search = max(int(self.expansion_search * budget), fetch)
+        self._engine.expansion_search = max(min(int(self.expansion_search * budget), len(self)), fetch)  # USearch allocates memory for so many
         # at least two queries: for a single one, USearch returns another type of result
         found = self._engine.search(queries if len(queries) > 1 else queries.repeat(2, axis=0), fetch, threads=1)
         rows: Ints2d = found.keys[: len(queries)].astype(np.int64)
