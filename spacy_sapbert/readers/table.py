@@ -64,7 +64,11 @@ def _rows(path: Path, encoding: str, delimiter: str | None) -> Iterator[Row]:
     numbered = lines(path, encoding)
     number, first = next(((n, line) for n, line in numbered if line.strip() and not line.startswith("#")), (0, ""))
     sign = delimiter or next((s for s in "\t,;" if s in first), "\t")
-    yield number, next(csv.reader([first], delimiter=sign)) if sign != "\t" else first.split("\t")
+    try:
+        header = next(csv.reader([first], delimiter=sign)) if sign != "\t" else first.split("\t")
+    except csv.Error as error:  # a cell is too long
+        raise fail("E402", path=path, expected="a table of concepts", why=f"line {number}: {error}") from error
+    yield number, header
     if sign == "\t":  # quotes are ordinary characters here: csv would join lines after an unpaired one
         yield from ((n, line.split("\t")) for n, line in numbered if line.strip())
         return

@@ -185,6 +185,14 @@ def test_table_errors(tmp_path: Path) -> None:
         assert [c.concept_id for c in read_all(path)[0]] == ["X:1"]
 
 
+def test_a_header_with_a_cell_that_is_too_long_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "long.csv"
+    path.write_text("concept_id,name," + "x" * 140_000 + "\nC0000001,fever,\n", encoding="utf-8")
+    with pytest.raises(SapbertError, match=r"line 1: field larger than field limit") as error:
+        read_all(path)
+    assert error_code(error) == "E402"
+
+
 def test_a_table_of_names_of_another_vocabulary(tmp_path: Path) -> None:
     """`id TAB name` without a header, and `id||name` with numbers that are neither from MeSH nor from OMIM."""
     path = tmp_path / "names.tsv"
