@@ -799,6 +799,22 @@ def test_plain_words_in_a_list_of_urinary_symptoms(text: str, expected: List[str
     assert found(written(*((name, "T184", "") for name in names)), text) == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Denies alcohol or drugs.", ["alcohol", "drugs"]),
+        ("Denies tobacco, alcohol, and drugs", ["tobacco", "alcohol", "drugs"]),
+        ("no smoking, no drugs, occasional alcohol", ["smoking", "drugs", "alcohol"]),
+        ("alcohol and other drugs, alcohol or prescription drugs", ["alcohol", "alcohol"]),
+        ("drugs given: aspirin. She takes no drugs.", []),  # no habit beside them
+        ("tobacco\ndrugs", ["tobacco"]),  # two lines
+    ],
+)
+def test_drugs_in_a_list_of_habits(text: str, expected: List[str]):
+    names = ("tobacco", "alcohol", "smoking", "illicit drug use")
+    assert found(written(*((name, "T033", "") for name in names)), text) == expected
+
+
 def test_a_letter_whose_finding_is_no_name_is_no_mention():
     assert found(written(("nausea", "T184", "")), "N/V") == ["N"]
 
