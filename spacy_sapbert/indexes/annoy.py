@@ -17,6 +17,7 @@ from ..types import Floats2d, Ints2d
 from .params import build_param, param, reader_param, search_param
 from .rescored import RescoredIndex, steps
 
+MOST_NODES = 2**31 - 1  # that Annoy can be told to look at
 FOREST = "forest.ann"
 CHECKED_NODES = 50_000  # nodes that are checked at once
 LARGEST = 1e15  # limit for a coordinate: Annoy sorts by products of coordinates, and sorting with NaN is undefined
@@ -84,7 +85,7 @@ class AnnoyIndex(RescoredIndex):
         return forest
 
     def _nearest(self, queries: Floats2d, fetch: int, budget: float) -> Ints2d:
-        search_k = max(int(self.search_k * budget), fetch) if self.search_k else -1
+        search_k = min(max(int(self.search_k * budget), fetch), MOST_NODES) if self.search_k else -1
         rows = np.full((len(queries), fetch), -1, dtype=np.int64)
         for i, query in enumerate(queries.tolist()):
             found = self._engine.get_nns_by_vector(query, fetch, search_k)
