@@ -65,11 +65,11 @@ class StaticSettings(NamedTuple):
     buckets: int = 16_384
     shortest: int = 3
     longest: int = 5
-    epochs: float = 6.0
+    epochs: float = 12.0
     batch: int = 1024
     learning_rate: float = 5e-3
     temperature: float = 0.05
-    hard: float = 0.0
+    hard: float = 0.3
     distil: float = 2.0
     augmented: float = 0.3
     modified: float = 0.1

@@ -160,10 +160,12 @@ def _yields(name: Name, row: int, borne: dict[str, set[int]]) -> bool:
 
 
 def _kept(concept: Concept) -> list[Name]:
-    """Return one name for each surface form, the canonical one first."""
+    """Return one name for each surface form, the canonical one first: the first that is not weak, else the first."""
     found: dict[str, Name] = {}
     for name in concept.names:
-        found.setdefault(normalise(name.text), name)
+        norm = normalise(name.text)
+        if norm not in found or (found[norm].term_type in WEAK and name.term_type not in WEAK):
+            found[norm] = name
     return list(found.values())
 
 
