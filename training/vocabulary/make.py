@@ -11,6 +11,7 @@ import json
 import lzma
 import tempfile
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -159,10 +160,18 @@ def _yields(name: Name, row: int, borne: dict[str, set[int]]) -> bool:
     return name.term_type == ENTRY and bool(borne.get(normalise(name.text), set()) - {row})
 
 
+def _plain_first(names: Sequence[Name]) -> list[Name]:
+    """Put our own preferred name first where UBERON's would be: it calls the thigh "hindlimb stylopod", as in all vertebrates."""
+    own = next((name for name in names if name.source == "SAPBERT" and name.term_type == "PT"), None)
+    if own is None or names[0].source != "UBERON":
+        return list(names)
+    return [own, *(name for name in names if name is not own)]
+
+
 def _kept(concept: Concept) -> list[Name]:
     """Return one name for each surface form, the canonical one first: the first that is not weak, else the first."""
     found: dict[str, Name] = {}
-    for name in concept.names:
+    for name in _plain_first(concept.names):
         norm = normalise(name.text)
         if norm not in found or (found[norm].term_type in WEAK and name.term_type not in WEAK):
             found[norm] = name

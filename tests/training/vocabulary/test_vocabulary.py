@@ -115,6 +115,28 @@ def test_the_name_that_more_sources_give_wins_a_tie(tmp_path: Path, monkeypatch:
     assert [kb.concept_id(c) for c in table.concept[table.surface_form == form].tolist()] == ["C0000002", "C0000001"]
 
 
+def test_a_name_has_its_strongest_term_type_and_ours_comes_before_that_of_uberon(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(make, "ORIGINS", ())
+    thigh = [Name("hindlimb stylopod", "UBERON", term_type="PT", rank=0), Name("thigh", "UBERON", term_type="REL", rank=2)]
+    ours = [Name("thigh", "SAPBERT", term_type="PT", rank=0), Name("thighs", "SAPBERT", rank=1)]
+    lung = [Name("lung organ", "NCI", term_type="PT", rank=0), Name("lung", "NCI", term_type="REL", rank=2)]
+    concepts = [
+        Concept("UBERON:1", "UBERON", thigh, ["C0000001"], ["T029"]),
+        Concept("C0000001", "SAPBERT", ours, ["C0000001"], ["T029"]),
+        Concept("NCIT:2", "NCI", lung, ["C0000002"], ["T023"]),
+        Concept("C0000002", "SAPBERT", [Name("lung", "SAPBERT")], ["C0000002"], ["T023"]),
+    ]
+    make._write_table(build_kb([Source("made up", concepts)], tmp_path / "kb"), tmp_path / "open.tsv.xz", tmp_path)
+    rows = [line.split("\t")[:4] for line in lzma.decompress((tmp_path / "open.tsv.xz").read_bytes()).decode().splitlines() if line.startswith("C0")]
+    assert rows == [
+        ["C0000001", "thigh", "SAPBERT", "PT"],  # not UBERON's
+        ["C0000001", "hindlimb stylopod", "UBERON", "SY"],
+        ["C0000001", "thighs", "SAPBERT", "SY"],
+        ["C0000002", "lung organ", "NCI", "PT"],  # the preferred name of another source stays
+        ["C0000002", "lung", "SAPBERT", "SY"],  # exact, although NCI calls it related
+    ]
+
+
 def test_our_own_names_have_known_types_and_no_concept_twice() -> None:
     found = list(sources.read_own([sources.HERE / "supplement.tsv"]))
     assert len(found) > 500
