@@ -1,7 +1,7 @@
 """Fit the calibration of a linker, which says how probable it is that a link is right: `python -m training calibrate --fit gsc-dev --test gsc-test`.
 
-The calibration is fitted on some data and measured on other data. It is written into the linker's folder, and the figures into
-metrics/calibration.json, which the report shows.
+The calibration is fitted on some data and measured on other data. It is written into the linker's folder, if other programs
+do not share it, and the figures into metrics/calibration.json, which the report shows.
 """
 
 from __future__ import annotations
@@ -379,7 +379,8 @@ def calibrate_and_write(
         data: Folder of corpora.
         out: JSON file for the figures.
         most: Most mentions of each part that are fitted on.
-        calibration: File for the calibration; None: calibration.json in the linker's folder.
+        calibration: File for the calibration; None: calibration.json in the linker's folder. A registered linker, which other programs share, is
+            only measured then.
         gpu_id: Number of the GPU that encodes; -1 is the CPU.
 
     Returns:
@@ -405,7 +406,7 @@ def calibrate_and_write(
         made = replace(made, built_for={**made.built_for, **default_linkers.hpo_fast_inputs()})
     if calibration is not None:
         write_text(calibration, made.to_json())
-    else:
+    elif not default_linkers.is_shared(linker_name or default_linkers.OPEN):  # a linker that other programs share stays as it is
         bundle.write_calibration(folder, made)
     write_text(out, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
     return summary(found)

@@ -94,7 +94,10 @@ def calibrate(
     ] = "gsc-dev",
     test: Annotated[str, typer.Option(help="Parts of corpora to measure on, separated by commas.")] = "gsc-test",
     data: Annotated[Path, typer.Option(help=DATA)] = Path("assets"),
-    calibration: Annotated[Path | None, typer.Option(help="File for the calibration. Default: calibration.json in the linker's folder.")] = None,
+    calibration: Annotated[
+        Path | None,
+        typer.Option(help="File for the calibration. Default: calibration.json in the linker's folder; a registered linker is only measured."),
+    ] = None,
     most: Annotated[
         int, typer.Option(min=1, help="Most mentions of each part to fit on, evenly spread, so that a large part does not decide alone.")
     ] = 1_500,
@@ -116,7 +119,9 @@ def ranker(
     fit: Annotated[str, typer.Option(help="Parts of corpora to train on, separated by commas.")] = "ncbi-train,bc5cdr-train,gsc-dev,biomap,labeledin",
     test: Annotated[str, typer.Option(help="Parts of corpora to measure on, separated by commas. Each part of --fit is measured, too.")] = "",
     data: Annotated[Path, typer.Option(help=DATA)] = Path("assets"),
-    ranker: Annotated[Path | None, typer.Option(help="File for the ranker. Default: ranker.json in the linker's folder.")] = None,
+    ranker: Annotated[
+        Path | None, typer.Option(help="File for the ranker. Default: ranker.json in the linker's folder; a registered linker is only measured.")
+    ] = None,
     gpu_id: GPU = -1,
     out: Annotated[Path, typer.Option(help="JSON file for the figures.")] = Path("metrics/ranker.json"),
 ) -> None:

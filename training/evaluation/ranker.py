@@ -15,6 +15,7 @@ import numpy as np
 import spacy
 
 from spacy_sapbert import bundle
+from spacy_sapbert.build import default_linkers
 from spacy_sapbert.candidates import DECIMALS
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.files import write_text
@@ -117,7 +118,8 @@ def train_and_write(
         test: Parts of corpora to measure on.
         data: Folder of corpora.
         out: JSON file for the figures.
-        ranker: File for the ranker; None: ranker.json in the linker's folder, whose calibration is removed.
+        ranker: File for the ranker; None: ranker.json in the linker's folder, whose calibration is removed. A registered linker, which other programs
+            share, is only measured then.
         gpu_id: Number of the GPU that encodes; -1 is the CPU.
 
     Returns:
@@ -130,7 +132,7 @@ def train_and_write(
     made, found, folder = train_ranker(linker_name, fit, test, BenchmarkReader(data, nowhere, nowhere, nowhere), gpu_id=gpu_id)
     if ranker is not None:
         write_text(ranker, made.to_json())
-    else:
+    elif not default_linkers.is_shared(linker_name or default_linkers.OPEN):  # a linker that other programs share stays as it is
         bundle.write_calibration(folder, None)
         bundle.write_ranker(folder, made)
     write_text(out, json.dumps(found, indent=1, ensure_ascii=False) + "\n")

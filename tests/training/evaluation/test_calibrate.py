@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, List
@@ -199,6 +200,19 @@ def test_command(tiny_linker: Path, data: Path, tmp_path: Path, command: Any):
     assert len(found["targets"]) + len(found["conformal"]) + len(found["not_reached"]) == 9
     assert summary(found) in shown
     assert not (tiny_linker / bundle.CALIBRATION).exists()
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_a_linker_that_other_programs_share_is_only_measured(
+    shared: bool, tiny_linker: Path, data: Path, tmp_path: Path, command: Any, monkeypatch: pytest.MonkeyPatch
+):
+    cache = tmp_path / "cache"
+    shutil.copytree(tiny_linker, cache / "linker")
+    if shared:
+        monkeypatch.setenv("SPACY_SAPBERT_CACHE", str(cache))
+    command("calibrate", ["--linker", str(cache / "linker"), "--data", str(data), "--out", str(tmp_path / "m.json")])
+    assert "ece" in json.loads((tmp_path / "m.json").read_text())
+    assert (cache / "linker" / bundle.CALIBRATION).exists() is not shared
 
 
 def test_several_parts(tiny_linker: Path, data: Path, tmp_path: Path, command: Any):
