@@ -138,6 +138,34 @@ def _coordinated(words: Sequence[str], run: Sequence[int], at: int) -> Iterator[
                     kept = [i for i in begins if words[i] not in _BETWEEN]
                     if len(kept) < size and kept:
                         yield Part((*rest, *kept), first, after + own, item=(after, after + own))
+    yield from _listed(words, run, _items(words, run, at), after)
+
+
+def _listed(words: Sequence[str], run: Sequence[int], ends: Sequence[int], after: int) -> Iterator[Part]:
+    """Yield names such as "neck pain" and "hand pain" in "pain in her legs, neck, and hands".
+
+    Args:
+        words: words of the text.
+        run: see `_runs`.
+        ends: positions of the last word of each item before the conjunction, from right to left. All but the first item have one word.
+        after: position of the first word of the last item.
+    """
+    if len(ends) < 2:
+        return
+    others = [(at, at + 1) for at in reversed(ends[:-1])] + [(after, after + own) for own in range(1, MAX_PART + 1)]
+    for item in range(1, MAX_PART + 1):
+        start = ends[-1] - item + 1
+        for size in range(1, MAX_HEAD + 1):
+            first = start - size
+            if not _are_words(run, first, start):
+                break
+            begins = range(first, start)
+            kept = [i for i in begins if words[i] not in _BETWEEN]
+            for own, end in others:
+                if _are_words(run, own, end):
+                    yield Part((*begins, *range(own, end)), first, end, item=(own, end))
+                    if 0 < len(kept) < size:
+                        yield Part((*range(own, end), *kept), first, end, item=(own, end))
 
 
 def _ends(words: Sequence[str], end: int) -> bool:

@@ -344,12 +344,10 @@ def _add_concepts(app: FastAPI, service: Service) -> None:
 
 
 def _add_state(app: FastAPI, service: Service) -> None:
-    @app.head("/health", include_in_schema=False)
     @app.get("/health", response_model=schemas.State, tags=["state"], summary="Whether the process is running")
     async def health() -> dict[str, str]:
         return {"status": "ok"}
 
-    @app.head("/ready", include_in_schema=False)
     @app.get("/ready", response_model=schemas.State, tags=["state"], responses={503: PROBLEMS[503]}, summary="Whether the linker is loaded")
     async def ready() -> dict[str, str]:
         _ = service.linking

@@ -100,12 +100,17 @@ class Guard:
         given = headers.get(REQUEST_ID, "")
         request_id = given if _ID.fullmatch(given) else uuid.uuid4().hex
         status, body_bytes, unread = 0, 0, True
+        asked = scope["method"]
+        if asked == "HEAD":  # it is answered as GET, without the body (RFC 9110, section 9.3.2)
+            scope = {**scope, "method": "GET"}
 
         async def answered(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
                 MutableHeaders(scope=message)[REQUEST_ID] = request_id
+            elif asked == "HEAD":
+                message = {**message, "body": b""}
             await send(message)
 
         try:
@@ -125,7 +130,7 @@ class Guard:
             if not status:
                 await _send_error(error, answered, receive if unread else None)
         finally:
-            method = scope["method"] if scope["method"] in _METHODS else "other"
+            method = asked if asked in _METHODS else "other"
             route = getattr(scope.get("route"), "path", "none")  # the template, never the path itself, which may hold text
             seconds = time.perf_counter() - started
             self.metrics.saw_request(route, method, status, seconds)

@@ -112,12 +112,21 @@ def grouped(component: ConceptMatcher, text: str) -> tuple[list[str], list[tuple
         (["renal anomalies", "ectodermal anomalies"], "renal and ectodermal anomalies", "renal anomalies"),
         (["swelling of hands", "swelling of feet"], "swelling of hands and feet", "swelling of feet"),
         (["swelling of hands", "feet swelling"], "swelling of hands and feet", "feet swelling"),
+        (["pain in her legs", "neck pain", "hand pain"], "pain in her legs, neck, and hand", "neck pain"),
+        (["pain in her legs", "neck pain", "hand pain"], "pain in her legs, neck, and hand", "hand pain"),
+        (["pain in the back", "shoulder blade pain"], "pain in the back, neck or shoulder blade", "shoulder blade pain"),
         (["septal defect", "ventricular septal defect"], "septal defect of the ventricular septum", "ventricular septal defect"),
     ],
 )
 def test_parts(names: list[str], text: str, part: str):
     _, every = grouped(matcher(*names, all_key="all"), text)
     assert part in [identity for _, identity in every]
+
+
+def test_a_finding_is_not_shared_beyond_its_list():
+    component = matcher("pain in the legs", "neck pain", all_key="all")
+    for text in ("pain in the legs, stiff neck and cough", "pain in the legs; neck and hands", "pain in the legs. neck and hands"):
+        assert "neck pain" not in [identity for _, identity in grouped(component, text)[1]]
 
 
 def test_a_name_in_another_order_is_one_mention():

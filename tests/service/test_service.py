@@ -446,9 +446,11 @@ def test_a_body_that_is_not_read_as_json(client: TestClient, content: bytes, kin
 
 
 def test_monitors_may_ask_with_head(client: TestClient) -> None:
-    for path in ("/health", "/ready"):
-        answer = client.head(path)
+    for path in ("/health", "/ready", "/version"):
+        answer, got = client.head(path), client.get(path)
         assert (answer.status_code, answer.content) == (200, b"")
+        assert answer.headers["content-length"] == str(len(got.content))
+    assert client.head("/link").status_code == 405  # as GET
     assert "head" not in client.get("/openapi.json").json()["paths"]["/health"]
 
 
