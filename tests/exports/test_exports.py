@@ -394,6 +394,8 @@ def test_fhir_values_without_a_unit_by_hand() -> None:
         ("T", TEMP, " 102.9 ° HR 145", (102.9, "°F", "[degF]")),
         ("T", TEMP, " 38 degrees", (38.0, "°C", "Cel")),
         ("T", TEMP, " 98.6 °F (37 °C)", (98.6, "°F", "[degF]")),
+        ("T", TEMP, " 38.5 celsius", (38.5, "celsius", "Cel")),
+        ("RR", RR, " 3.5, p 0.01", (3.5, None, None)),  # a relative risk
         ("temp", TEMP, " 101.2 c chills", None),  # "with" chills, not degrees Celsius
         ("temp", TEMP, " 38.5 C. difficile positive", None),
         ("temp", TEMP, " 60", (60.0, None, None)),  # no temperature of a body
