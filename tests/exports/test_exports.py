@@ -844,13 +844,28 @@ def test_athenas_archive_is_read_as_it_came(tmp_path: Path, tiny_linker: Path) -
             written_to.write(folder / name, name)
     assert athena.open_table(archive).find(list(CODES)) == athena.open_table(folder).find(list(CODES)) == CODES
     assert athena.fingerprint(archive) != athena.fingerprint(folder)
+    again = tmp_path / "again.zip"  # unpacked, and packed as a folder
+    with zipfile.ZipFile(again, "w") as written_to:
+        for name in (athena.CONCEPT, athena.RELATIONSHIP):
+            written_to.write(folder / name, f"vocabulary/{name}")
+    assert athena.open_table(again).find(list(CODES)) == CODES
     args = ["link", "fever", "--linker-name", str(tiny_linker), "--format", "omop", "--athena"]
     with zipfile.ZipFile(tmp_path / "half.zip", "w") as half:
         half.write(folder / athena.CONCEPT, athena.CONCEPT)
     data = bytearray(archive.read_bytes())
     data[60:90] = b"\xff" * 30
     (tmp_path / "damaged.zip").write_bytes(data)
-    for path, code in (("half.zip", "E401"), ("damaged.zip", "E402"), (f"files/{athena.CONCEPT}", "E402"), ("nowhere", "E401")):
+    data = bytearray(again.read_bytes())
+    for mark, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        data[data.index(mark) + flags] |= 1  # encrypted
+    (tmp_path / "locked.zip").write_bytes(data)
+    for path, code in (
+        ("half.zip", "E401"),
+        ("damaged.zip", "E402"),
+        ("locked.zip", "E402"),
+        (f"files/{athena.CONCEPT}", "E402"),
+        ("nowhere", "E401"),
+    ):
         failed = CliRunner().invoke(app, [*args, str(tmp_path / path)])
         assert (failed.exit_code, f"[{code}]" in failed.stderr) == (1, True), failed.output
 
