@@ -37,7 +37,7 @@ _SAYS = re.compile(
 # the beginning of a sentence about the patient, after one about a relative
 _PATIENT = re.compile(
     r"(?<=[.;!?])[ \t]+(?=(?:(?:the[ ]|this[ ]|our[ ])?(?:patient|pt)|i(?!\.)|we|today|here|(?:now[ ])?(?:presents|presenting|denies|reports)|now[ ](?:here|admitted)|"
-    r"complains|c/o|endorses|on[ ]exam|\d{1,3}[ -]?(?:(?:years?|yrs?|y)[ -]?(?:old|/?o)?|y/?o)[ ,-]{1,2}(?:male|female|man|woman|boy|girl|gentleman|lady|[mf]|here|presents|presenting|who)|"
+    r"complains|c/o|endorses|on[ ]exam|\d{1,3}[ -]?(?:(?:years?|yrs?)(?:[ -]?old)?|y(?:[/.]?o\.?)?)[ ,-]{1,2}(?:male|female|man|woman|boy|girl|gentleman|lady|[mf]|here|presents|presenting|who)|"
     r"\d{1,3}(?:y/?o?)?[mf])\b|(?P<pronoun>he|she)[ ](?P<verb>\w+))",
     re.IGNORECASE,
 )

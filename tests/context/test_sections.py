@@ -153,6 +153,8 @@ def test_a_relative_before_a_colon_ends_with_its_line() -> None:
         ("Mother: MI. Father: stroke. Denies pain.", [("family_history", "Mother"), ("family_history", "Father"), ("other", "Denies")]),
         ("Mother: MI. 45 yo male with cough.", [("family_history", "Mother"), ("other", "45")]),
         ("Mother: MI. 45-year-old woman with cough.", [("family_history", "Mother"), ("other", "45-year-old")]),
+        ("Mother: MI. 45 y.o. female with cough.", [("family_history", "Mother"), ("other", "45")]),
+        ("Mother: MI. 45 y/o F here for cough.", [("family_history", "Mother"), ("other", "45")]),
         ("Mother: MI. 72M with cough.", [("family_history", "Mother"), ("other", "72M")]),
         # still the relative
         ("Mother: MI. 62 years old, alive with HTN.", [("family_history", "Mother")]),
