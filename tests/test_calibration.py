@@ -576,6 +576,10 @@ def test_command_takes_a_registered_name(other: Any, annotated: List[Doc], tmp_p
     (tmp_path / "linker" / "calibration.json").unlink(missing_ok=True)
     refused = CliRunner().invoke(app, ["calibrate", "mine", "gold.spacy"])
     assert (refused.exit_code, "[E034]" in refused.stderr) == (1, True), refused.output
+    for out in ("mine", "linker/inside", str(default_linkers.cache_folder() / "copy")):  # shared, inside the linker, among the shared ones
+        refused = CliRunner().invoke(app, ["calibrate", "mine", "gold.spacy", "--out", out])
+        assert (refused.exit_code, "[E002]" in refused.stderr) == (1, True), refused.output
+        assert not Path(out).exists()
     copied = CliRunner().invoke(app, ["calibrate", "mine", "gold.spacy", "--out", "copy"])
     assert copied.exit_code == 0, copied.output
     assert "Written: copy/calibration.json" in copied.stdout

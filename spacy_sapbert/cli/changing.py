@@ -30,7 +30,7 @@ def changed_linker(linker: str, out: Path | None, shared: bool, command: str) ->
         (folder to change, folder where it will be when the block has ended).
 
     Raises:
-        SapbertError: E002, the options contradict each other, or the folder to write is no linker; E034, the linker is shared, and the user has not said
+        SapbertError: E002, the options contradict each other, or the folder to write is no linker, a shared one, or inside the linker; E034, the linker is shared, and the user has not said
             what to do; E001, there is no such linker.
     """
     from ..build import default_linkers
@@ -43,7 +43,12 @@ def changed_linker(linker: str, out: Path | None, shared: bool, command: str) ->
     if out is not None and not _may_be_replaced(out):
         why = "it holds other files, and is no linker. Give a new folder."
         raise fail("E002", setting="--out", component=command, value=str(out), why=why)
+    if out is not None and default_linkers.is_shared(str(out)):
+        why = "it is the name of a shared linker, or in the folder of the shared ones. Give a new folder."
+        raise fail("E002", setting="--out", component=command, value=str(out), why=why)
     folder = default_linkers.find_linker(linker)
+    if out is not None and folder.resolve() in out.resolve().parents:  # the copy would hold itself
+        raise fail("E002", setting="--out", component=command, value=str(out), why="it is inside the linker. Give a folder beside it.")
     if out is None:
         yield folder, folder
         return

@@ -36,15 +36,16 @@ _SAYS = re.compile(
 )  # a sentence
 # the beginning of a sentence about the patient, after one about a relative
 _PATIENT = re.compile(
-    r"(?<=[.;!?])[ \t]+(?=(?:(?:the[ ]|this[ ]|our[ ])?(?:patient|pt)|i|we|today|here|(?:now[ ])?(?:presents|presenting|denies|reports)|now[ ](?:here|admitted)|"
-    r"complains|c/o|endorses|on[ ]exam|\d{1,3}[ -]?(?:years?|yrs?|y/?o|[mf]))\b|(?P<pronoun>he|she)[ ](?P<verb>\w+))",
+    r"(?<=[.;!?])[ \t]+(?=(?:(?:the[ ]|this[ ]|our[ ])?(?:patient|pt)|i(?!\.)|we|today|here|(?:now[ ])?(?:presents|presenting|denies|reports)|now[ ](?:here|admitted)|"
+    r"complains|c/o|endorses|on[ ]exam|\d{1,3}[ -]?(?:(?:years?|yrs?)(?:[ -]?old)?|y(?:[/.]?o\.?)?)[ ,-]{1,2}(?:male|female|man|woman|boy|girl|gentleman|lady|[mf]|here|presents|presenting|who)|"
+    r"\d{1,3}(?:y/?o?)?[mf])\b|(?P<pronoun>he|she)[ ](?P<verb>\w+))",
     re.IGNORECASE,
 )
 _MEN, _WOMEN = frozenset(["father", "brother", "grandfather", "uncle"]), frozenset(["mother", "sister", "grandmother", "aunt"])
 _SEVERAL = frozenset(["parents", "siblings", "cousins", "relatives"])
 # verbs of what a patient says or does in a visit: "Father: MI at 50. He denies chest pain."
 _IN_A_VISIT = frozenset(
-    ["complains", "complained", "denies", "denied", "endorses", "presents", "presented", "reports", "reported", "states", "stated", "takes", "uses"]
+    ["complains", "complained", "denies", "denied", "endorses", "presents", "presented", "reports", "reported", "states", "stated"]
 )
 # words at the beginning of a title that do not change its meaning
 _IGNORED_FIRST_WORDS = frozenset(

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from .sense_model import normal, tokens_of
+from .sense_model import WINDOW, normal, tokens_of
 
 _FILE = Path(__file__).parents[1] / "data" / "sense_words.tsv"
 NEXT = 3  # words after an abbreviation that count as "next"
 NEAR = "near"
+_END = re.compile(r"[.;?!](?=\s|$)|\n")  # of a sentence
 
 
 class Hint(NamedTuple):
@@ -20,7 +22,7 @@ class Hint(NamedTuple):
     Attributes:
         concept: id of its concept.
         meaning: the meaning in words.
-        side: where the words stand: "before", "after", "next" or "near", see the table.
+        side: where the words stand: "before", "after", "next" or "near", see the table. All but "near" stand in the same sentence.
     """
 
     concept: str
@@ -39,18 +41,29 @@ def hints(text: str, start: int, end: int) -> Iterator[Hint]:
     rows = _rows().get(normal(text[start:end]))
     if not rows:
         return
+    first, last = _sentence(text, start, end)
+    before, after = tokens_of(text[first:last], start - first, end - first)
     left, right = tokens_of(text, start, end)
-    there = {"before": set(left[-1:]), "after": set(right[:1]), "next": set(right[:NEXT]), NEAR: {*left, *right}}
-    for hint, words in rows:
-        if not words.isdisjoint(there[hint.side]):
+    there = {"before": set(before[-1:]), "after": set(after[:1]), "next": set(after[:NEXT]), NEAR: {*left, *right}}
+    capitals = text[start:end].isupper()
+    for hint, words, only_capitals in rows:
+        if (capitals or not only_capitals) and not words.isdisjoint(there[hint.side]):
             yield hint
 
 
+def _sentence(text: str, start: int, end: int) -> tuple[int, int]:
+    """Return (start, end) of the part of the sentence of text[start:end] that `tokens_of` can read."""
+    low, high = max(0, start - WINDOW), min(len(text), end + WINDOW)
+    begins = [found.end() for found in _END.finditer(text, low, start)]
+    ends = _END.search(text, end, high)
+    return (begins[-1] if begins else low), (high if ends is None else ends.start())
+
+
 @lru_cache(maxsize=1)
-def _rows() -> dict[str, list[tuple[Hint, frozenset[str]]]]:
-    """Read the table. Return abbreviation -> its meanings with their words."""
-    found: dict[str, list[tuple[Hint, frozenset[str]]]] = {}
+def _rows() -> dict[str, list[tuple[Hint, frozenset[str], bool]]]:
+    """Read the table. Return abbreviation -> its meanings, each with its words and with whether the abbreviation must be in capitals."""
+    found: dict[str, list[tuple[Hint, frozenset[str], bool]]] = {}
     lines = [line.split("\t") for line in _FILE.read_text(encoding="utf-8").splitlines() if not line.startswith("#")][1:]
     for abbreviation, concept, meaning, side, words in lines:
-        found.setdefault(abbreviation, []).append((Hint(concept, meaning, side), frozenset(words.split())))
+        found.setdefault(normal(abbreviation), []).append((Hint(concept, meaning, side), frozenset(words.split()), abbreviation.isupper()))
     return found

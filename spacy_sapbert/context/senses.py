@@ -25,6 +25,9 @@ VALUE_ODDS = 10.0  # a test is so many times as probable if a value follows
 UPPER, SEEN_IN_CASE = 2, 3  # index of capitals in `Meaning.cases`; case counts only if the lists have the abbreviation in capitals at least so often
 OTHER_CASE = 0.02  # factor for a meaning that the lists never have in capitals, if the text is in capitals
 WORD_LETTERS = 4  # a shorter word is often an abbreviation even in lower case: "pt", "cp"
+# a value without its last digit: "SBP in the low 90s", "dropped to the 80s", but not "in his 60s"
+_TENS = re.compile(r"[ \t]+(?:(?!his\b|her\b|their\b)[a-z]+[ \t]+){0,5}\d{1,2}0'?s\b", re.IGNORECASE)
+_AMOUNTS = MEASURED - {"T060"}  # a value is no result of an imaging: "HCT 33" is no head CT
 HINT_ODDS = 1e6  # a meaning is so many times as probable if words around the abbreviation point to it, see `sense_words`
 SHORT_WORDS = frozenset(["arm", "ear", "eye", "leg", "hip", "toe", "jaw", "lip", "rib", "sad"])  # but these are words
 NO_ABBREVIATION = "not an abbreviation"  # how the lists mark a word that is what it says: "ache", "pH"
@@ -199,11 +202,11 @@ def _with_hints(known: List[Option], text: str, start: int, end: int, kb: Knowle
         end: character after its last one.
         kb: the knowledge base; meanings that it does not have do not count.
     """
-    valued = has_value(text[end : end + 24])
+    valued = has_value(text[end : end + 24]) or _TENS.match(text, end) is not None
     more, hinted = list(known), set()
     for hint in hints(text, start, end):
         rows = kb.rows_of(hint.concept)
-        if not rows or (valued and hint.side == NEAR and MEASURED.isdisjoint(kb.entity(rows[0]).types)):
+        if not rows or (valued and hint.side == NEAR and _AMOUNTS.isdisjoint(kb.entity(rows[0]).types)):
             continue
         concept = kb.concept_id(rows[0])
         hinted.add(concept)

@@ -5,6 +5,7 @@ These files have millions of rows. They are read once, into a small database in 
 
 from __future__ import annotations
 
+import lzma
 import os
 import sqlite3
 import tempfile
@@ -108,6 +109,9 @@ def _files(folder: Path) -> tuple[File, File]:
         except zipfile.BadZipFile as error:
             why = f"give the folder, or the zip archive, that has {CONCEPT} and {RELATIONSHIP}."
             raise fail("E402", DamagedFile, path=folder, expected="a download from Athena", why=why) from error
+    if isinstance(place, zipfile.Path) and not (place / CONCEPT).is_file():  # it was packed again, as a folder
+        inner = [folder for folder in place.iterdir() if (folder / CONCEPT).is_file()]
+        place = inner[0] if len(inner) == 1 else place
     files = place / CONCEPT, place / RELATIONSHIP
     for file in files:
         if not file.is_file():
@@ -225,8 +229,10 @@ def _rows(path: File, columns: Collection[str]) -> Iterator[tuple[int, list[str]
         raise fail("E401", MissingFile, path=path) from error
     except UnicodeDecodeError as error:
         raise fail("E404", path=path, line=line + 1) from error
-    except (zipfile.BadZipFile, zlib.error, EOFError) as error:
+    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, EOFError) as error:
         raise fail("E402", DamagedFile, path=path, expected="whole", why=f"{error}. Get the archive again.") from error
+    except RuntimeError as error:  # of `zipfile`: a password is needed, or it does not know the compression
+        raise fail("E402", DamagedFile, path=path, expected="readable", why=f"{error}. Unpack the archive, and give the folder.") from error
 
 
 def _number(path: File, line: int, text: str) -> int:

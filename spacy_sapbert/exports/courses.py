@@ -33,6 +33,7 @@ _WORDS_AFTER = {
     COMPLETED: r"completed|finished",
     ACTIVE: rf"(?:re)?started|resumed|continued|initiated|continue{_BARE}",
 }
+_WORKS = r"(?![ ](?:working|helping|being[ ]effective))"  # "ibuprofen stopped working" is about its effect
 
 
 def _any_of(words: dict[str, str]) -> str:
@@ -49,7 +50,7 @@ _GAP = re.compile(
 )
 _AFTER = re.compile(
     rf"(?:(?:{_LISTED})+{_DRUG}(?=[ ,]*(?:both[ ]|all[ ])?(?:were|are|have|had|will[ ]be)\b))?(?:[ ,(:–—-]|\b(?:which|that|was|were|is|are|has|have|had|been|being|will[ ]be|then|also|later|recently|subsequently|now|currently|again|therapy|"
-    rf"treatment)\b)*\b(?:{_any_of(_WORDS_AFTER)})(?![\w-])"
+    rf"treatment)\b)*\b(?:{_any_of(_WORDS_AFTER)})(?![\w-]){_WORKS}"
     rf"(?![ ](?:(?:the|a|an|his|her|their|on|taking)[ ])*{_DRUG})"  # not "aspirin, started warfarin", and not "the gel stopped the bleeding"
     r"(?![ ](?:the|a|an|his|her|their)[ ](?!(?:day|night|evening|morning|week|month|year|few|couple)\b))"
 )
@@ -57,13 +58,21 @@ _HEADING = re.compile(
     r"\b(stop(?:ped)?(?:[ ]taking)?|discontinued?|held|hold|continued?|start(?:ed)?|resumed?|completed)[ ]?:[ ]?"
 )  # "Stopped: aspirin"
 _CLAUSE = re.compile(r"[.;:!?](?=[ \n]|$)|\n|•|\b(?:but|however|although|though|because|since|after)\b")
-_NEGATED = re.compile(r"(?:\b(?:not|never|without)\b|n['’]t\b)(?:[ ][\w'’]+){0,3}[ ]*$")
+_NEGATED = re.compile(
+    r"(?:\b(?:not|never|without|no[ ](?:need|plans?|reasons?|indications?|intention)[ ](?:to|for))\b|n['’]t\b)(?:[ ][\w'’]+){0,3}[ ]*$"
+)
 # what makes it no fact: "consider holding", "if SBP < 100, hold", "asked whether to stop"
 _NO_FACT = re.compile(
     r"\b(?:if|unless|until|when|once|before|prior[ ]to|whether)\b|\b(?:denie[ds]|cannot|consider(?:ed|ing)?|may|might|could|would|should|advised|asked|wants?|wishes|hopes?|"
     r"request\w*|recommend\w*|refus\w+|risks?|options?|discuss\w*|reluctan\w+|approved|allowed|desirable|okay|must|wean|going[ ]to[ ]be|unsuccessful\w*)\b(?:[ ][\w'’]+){0,5}[ ]*$"
+    r"|\b(?:unable|declin\w+|forg[eo]t\w*|fail(?:ed|s|ing)?)[ ]to[ ]*$"
 )
 _NOT_STARTED = re.compile(r"\b(?:not|never|no|without|wants?|wanted|if|unless|whether|may|might|could|would|should)\b|n['’]t\b")
+# "was held on admission and restarted on 3/4", but not "held, and the diet was resumed"
+_AGAIN = re.compile(
+    rf"[^.;:\n{_DRUG}]{{0,60}}?(?:,|\b(?:and|but|then)\b)(?:[ ](?:and|but|then|it|was|were|has|have|been|later|subsequently|now|since|is|being))*[ ]"
+    r"(?:re-?started|resumed|re-?initiated)(?=[ ]?(?:$|[.,;)\n]|\b(?:on|in|at|before|prior|after|when|once|upon|for|by|during|today|yesterday|this|last|with|post\w*)\b|\d))"
+)
 # "hold if SBP < 100", "stop 5 days before surgery"
 _CONDITION = re.compile(r"[^.;:\n]{0,60}?\b(?:if|unless|prior[ ]to|before|for[ ](?:sbp|dbp|bp|map|hr|rr|pulse|systolic|heart|sedation|inr))\b")
 
@@ -87,12 +96,16 @@ def course_of(text: str, start: int, end: int, others: Sequence[tuple[int, int]]
     # what is said after a list counts for all its drugs, but not for the first one in "continue lisinopril, metoprolol stopped"
     if later is not None and (earlier is None or _DRUG not in later[0] or _DRUG in clause[earlier.end() :]):
         halted = _course(later) != ACTIVE
+        if halted and _AGAIN.match(after, later.end()):
+            return ACTIVE
         return None if halted and _CONDITION.match(after, later.end()) else _course(later)
     if earlier is None or _NO_FACT.search(clause, 0, earlier.start()):
         return None
     halted = _course(earlier) in (STOPPED, ON_HOLD)
     if _NEGATED.search(clause, 0, earlier.start()):
         return KEPT if halted else None
+    if halted and _AGAIN.match(after):
+        return ACTIVE
     return None if halted and _CONDITION.match(after) else _course(earlier)
 
 

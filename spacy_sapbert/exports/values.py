@@ -73,7 +73,8 @@ _PLAIN = re.compile(rf"{_BETWEEN}(?P<sign><=|>=|[<>≤≥])?[ \t]*(?P<number>{_N
 _SCORE = re.compile(rf"{_BETWEEN}(?P<number>\d{{1,3}}(?:\.\d)?)(?:[ \t]*(?:/|out of|of)[ \t]*(?P<most>\d{{1,3}}))?{_END}")
 _DEGREES = {"c": "Cel", "f": "[degF]"}  # letter after a temperature -> UCUM code
 _TEMPERATURE = re.compile(  # "38.5 C", "38.5°", but not "38.5 C. diff"
-    rf"{_BETWEEN}(?P<number>{_NUMBER})[ \t]*(?P<unit>[°º]|deg(?:rees)?(?:[ \t]*(?P<spelt>[cf]))?|(?P<letter>[cf]))(?![\w/^*])(?!\.?[ \t]*diff)"
+    rf"{_BETWEEN}(?P<sign><=|>=|[<>≤≥])?[ \t]*(?P<number>{_NUMBER})[ \t]*"
+    r"(?P<unit>[°º]|deg(?:rees)?(?:[ \t]*(?P<spelt>[cf]))?|(?P<letter>[cf](?:elsius|ahrenheit)?))(?![\w/^*])(?!\.?[ \t]*diff)"
 )
 _SECOND = re.compile(r"[ \t]*(?:[/,&–-]|and\b)[ \t]*\d")
 _PLAIN_PAIR = re.compile(rf"{_BETWEEN}(?P<first>\d{{2,3}})[ \t]*/[ \t]*(?P<second>\d{{2,3}}){_END}")
@@ -156,7 +157,7 @@ def temperature_after(text: str, end: int) -> Value | None:
     if found is None:
         return None
     letter = found["letter"] or found["spelt"]
-    return Value(read_number(found["number"]), _written(text, end, found) if letter else "", _DEGREES[letter] if letter else "")
+    return Value(read_number(found["number"]), _written(text, end, found) if letter else "", _DEGREES[letter[0]] if letter else "", _sign(found))
 
 
 def unit_of(*names: str) -> str | None:

@@ -23,7 +23,7 @@ class Range(NamedTuple):
     code: str
 
 
-_RATE = "/min"
+_RATE = "/min"  # of whole numbers: "RR 3.5" is a relative risk
 _CELSIUS, _FAHRENHEIT = Range(30, 45, "°C", "Cel"), Range(86, 113, "°F", "[degF]")
 _SYSTOLIC, _DIASTOLIC = Range(40, 300, "mmHg", PRESSURE), Range(10, 200, "mmHg", PRESSURE)
 _HEART, _BREATHS, _OXYGEN = Range(20, 300, _RATE, _RATE), Range(3, 100, _RATE, _RATE), Range(40, 100, "%", "%")
@@ -66,6 +66,7 @@ def blood_pressure_after(text: str, end: int) -> tuple[Value, Value] | None:
 def _in_range(value: Value, ranges: tuple[Range, ...]) -> Value | None:
     """Return a value with the unit of the range that it is in; None if there is none, or the note has another unit."""
     for each in ranges:
-        if each.low <= value.number <= each.high and (not value.code or value.code == each.code):
+        whole = each.unit != _RATE or value.number == int(value.number)
+        if each.low <= value.number <= each.high and whole and (not value.code or value.code == each.code):
             return value._replace(unit=value.unit or each.unit, code=each.code)
     return None

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 _JOIN = r"(?:[ \t]*[,;/&][ \t]*(?:(?:and|or|nor)[ \t]+)?|[ \t]+(?:and|or|nor)[ \t]+)(?:no[ \t]+)?"
+_FAR = 16  # characters before a word that are read
 
 
 class Listed(NamedTuple):
@@ -26,13 +27,16 @@ class Listed(NamedTuple):
 class _List:
     """Words that are findings beside others of their kind."""
 
-    def __init__(self, names: Mapping[str, str], others: str, parts: str) -> None:
+    def __init__(self, names: Mapping[str, str], others: str, parts: str, before: str, after: str) -> None:
         """Prepare the patterns.
 
         Args:
             names: word, in small letters -> name of the finding.
             others: a pattern of the findings that stand beside it.
-            parts: a pattern of words directly before it, with which it is a part of a longer name.
+            parts: a pattern of words directly before it, with which it is a part of a longer name of its own.
+            before: a pattern of words directly before it, which say that it is something else: "fluid retention". It holds for the words that it is
+                joined to, too: "stool frequency and urgency".
+            after: the same of what follows it: "frequency of stools".
         """
         word = rf"(?:{'|'.join(names)})"
         other = rf"(?:{others}|{word})"
@@ -41,13 +45,29 @@ class _List:
         self._before = re.compile(rf"\b(?={word}{_JOIN}{other}\b)", re.IGNORECASE)
         self._part = re.compile(rf"\b(?:{parts})[ \t]+$", re.IGNORECASE)
         self._one = re.compile(rf"{word}\b", re.IGNORECASE)
+        self._join = re.compile(_JOIN, re.IGNORECASE)
+        self._other_before = re.compile(rf"\b(?:{before})[ \t-]+$", re.IGNORECASE)
+        self._other_after = re.compile(rf"[ \t]+(?:{after})", re.IGNORECASE)
 
     def find(self, text: str) -> Iterator[Listed]:
         """Yield the words that stand for findings, from left to right."""
         places = {match.end() for match in self._after.finditer(text)} | {match.start() for match in self._before.finditer(text)}
-        for place in sorted(places):
-            match = self._one.match(text, place)
-            if match is not None and not self._part.search(text, max(0, place - 16), place):
+        found = [match for place in sorted(places) if (match := self._one.match(text, place)) is not None]
+        joined = [self._join.fullmatch(text, one.end(), other.start()) is not None for one, other in zip(found, found[1:])]
+        chain: list[re.Match[str]] = []
+        for match, goes_on in zip(found, [*joined, False]):
+            chain.append(match)
+            if not goes_on:
+                yield from self._of(text, chain)
+                chain = []
+
+    def _of(self, text: str, chain: Sequence[re.Match[str]]) -> Iterator[Listed]:
+        """Yield the findings among words that are joined to each other, if these are no other thing."""
+        first, end = chain[0].start(), chain[-1].end()
+        if self._other_before.search(text, max(0, first - _FAR), first) or self._other_after.match(text, end):
+            return
+        for match in chain:
+            if not self._part.search(text, max(0, match.start() - _FAR), match.start()):
                 yield Listed(match.start(), match.end(), self._names[match[0].lower()])
 
 
@@ -56,11 +76,16 @@ _LISTS = (
         {"frequency": "urinary frequency", "urgency": "urinary urgency", "hesitancy": "urinary hesitancy", "retention": "urinary retention"},
         r"dysuria|nocturia|ha?ematuria|polyuria|pyuria|(?:urge )?incontinence|dribbling|straining",
         "urinary|bladder|voiding",
+        "bowel|rectal|f(?:a?e)cal|stool|defecation|hypertensive|fluid|water|sodium|salt|urate|co2|carbon dioxide|gastric|food|placental|seizure|headache|migraine|"
+        "attack|episode|speech|word|verbal|medication|drug|dose|dosing|heart|respiratory|breathing|high|low|radio|meal|feeding|visit",
+        r"of[ \t]+(?!(?:the |her |his )?(?:urin|void|mict|bladder))",
     ),
     _List(
         {"drugs": "illicit drug use"},
         r"alcohol|etoh|tobacco|smok(?:es?|ing)|cigarettes|nicotine|vap(?:es?|ing)|drink(?:s|ing)?|marijuana|cannabis|cocaine|heroin|caffeine",
         "illicit|illegal|recreational|street|prescription|other|prescribed|psychiatric|new|any|for|of|iv|intravenous",
+        "certain|some|these|those",
+        r"(?:that|which|such as|like|known|containing)\b",
     ),
 )
 

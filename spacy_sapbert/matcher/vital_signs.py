@@ -13,13 +13,15 @@ _SIGNS = {
     "P": ("pulse", ((30.0, 220.0),)),
     "R": ("respiratory rate", ((5.0, 60.0),)),
 }
+_IS = r"[ \t]{0,9}[:=]?[ \t]{0,9}"  # not more spaces, so that the time does not grow with the square of the text
+_RATE = r"[ \t]?(?:bpm|/[ \t]?min(?:ute)?)\b"
 _LETTER = (
-    r"(?P<letter>[TPR])[ \t]*[:=]?[ \t]*(?P<value>\d{1,3}(?P<tenths>\.\d{1,2})?)(?:[ \t]?[-–][ \t]?\d{1,3}(?:\.\d)?)?"
-    r"(?P<degrees>[ \t]?(?:[°º][ \t]?[CF]?|deg(?:rees)?[ \t]?[CF]|[CF])(?![\w/]))?(?![\w/%]|\.\d)"
+    rf"(?P<letter>[TPR]){_IS}(?P<value>\d{{1,3}}(?P<tenths>\.\d{{1,2}})?)(?:[ \t]?[-–][ \t]?\d{{1,3}}(?:\.\d)?)?"
+    rf"(?P<degrees>[ \t]?(?:[°º][ \t]?[CF]?|deg(?:rees)?[ \t]?[CF]|[CF])(?![\w/]))?(?:{_RATE})?(?![\w/%]|\.\d)"
 )
 _NAME = (
     r"(?:[Tt]emp(?:erature)?|TEMP(?:ERATURE)?|Tmax|Tc|HR|[Pp]ulse|PULSE|RR|[Rr]esp(?:s|irations?)?|BP|[Bb]lood pressure|S[ap]?O2|O2 [Ss]ats?|[Ss]ats?)\b"
-    r"[ \t]*[:=]?[ \t]*(?:is[ \t]|of[ \t])?\d{2,3}(?:[./]\d{1,3})?%?(?:[ \t]?(?:[°º][ \t]?)?(?:[CF]|mm[ ]?Hg|bpm|/min)\b)?"
+    rf"{_IS}(?:(?:is|of)[ \t])?\d{{2,3}}(?:[./]\d{{1,3}})?%?(?:[ \t]?(?:[°º][ \t]?)?(?:[CF]|mm[ ]?Hg)\b|{_RATE})?"
 )
 _ITEM = re.compile(rf"(?<![\w/.+-])(?:{_LETTER}|{_NAME})")
 _BETWEEN = re.compile(r"[ \t]*(?:[,;|/][ \t]*|\.[ \t]+|\([^()\n]{1,12}\)[ \t]*[,;]?[ \t]*)?(?:and[ \t]+)?")

@@ -151,6 +151,16 @@ def test_a_relative_before_a_colon_ends_with_its_line() -> None:
         ("Parents: HTN. He has asthma.", [("family_history", "Parents"), ("other", "He")]),
         ("Cousin: lupus. He has asthma.", [("family_history", "Cousin")]),
         ("Mother: MI. Father: stroke. Denies pain.", [("family_history", "Mother"), ("family_history", "Father"), ("other", "Denies")]),
+        ("Mother: MI. 45 yo male with cough.", [("family_history", "Mother"), ("other", "45")]),
+        ("Mother: MI. 45-year-old woman with cough.", [("family_history", "Mother"), ("other", "45-year-old")]),
+        ("Mother: MI. 45 y.o. female with cough.", [("family_history", "Mother"), ("other", "45")]),
+        ("Mother: MI. 45 y/o F here for cough.", [("family_history", "Mother"), ("other", "45")]),
+        ("Mother: MI. 72M with cough.", [("family_history", "Mother"), ("other", "72M")]),
+        # still the relative
+        ("Mother: MI. 62 years old, alive with HTN.", [("family_history", "Mother")]),
+        ("Brother: well. 2 years of depression.", [("family_history", "Brother")]),
+        ("Father: heart disease; i.e. MI at 50.", [("family_history", "Father")]),
+        ("Father: diabetes. He takes insulin.", [("family_history", "Father")]),
         ("FAMILY HISTORY: Father: MI at 50. He denies pain.", [("family_history", "FAMILY"), ("family_history", "Father")]),
     ],
 )

@@ -9,7 +9,7 @@ import spacy
 from spacy_sapbert.build.linker import build_linker, read_source
 from spacy_sapbert.context.sense_model import COUNTED, SIGNALS, Meaning, SenseModel, normal
 from spacy_sapbert.context.sense_words import NEAR, _rows, hints
-from spacy_sapbert.context.senses import Senses
+from spacy_sapbert.context.senses import Senses, _with_hints
 from spacy_sapbert.encoders.static import StaticEncoder
 from spacy_sapbert.indexes.exact import ExactIndex
 from spacy_sapbert.linker import SapBertLinker
@@ -23,7 +23,7 @@ from spacy_sapbert.linker import SapBertLinker
         ("ascites. " + "a b c d e f g h i j k l " + "SBP", "SBP", []),  # more than twelve words before
         ("ER/PR positive", "ER", ["estrogen receptor"]),
         ("ER+", "ER", ["estrogen receptor"]),
-        ("seen in the ER, strep positive", "ER", []),  # not directly beside it
+        ("seen in the ER, strep positive", "ER", ["emergency department"]),  # not directly beside it
         ("HCT 25 mg daily", "HCT", ["hydrochlorothiazide"]),
         ("HCT 34, weight 70 kg, aspirin 81 mg", "HCT", []),  # not among the next three words
         ("BM 5.6 mmol", "BM", ["blood glucose"]),
@@ -31,6 +31,13 @@ from spacy_sapbert.linker import SapBertLinker
         ("S2 and S3 nerve roots at the sacral foramen", "S3", ["third sacral vertebra"]),
         ("heart: no S3", "S3", ["third heart sound"]),
         ("CP near ascites", "CP", []),  # not in the table
+        ("Seen in ER. Positive troponin.", "ER", ["emergency department"]),  # another sentence
+        ("went to the ER on tamoxifen", "ER", ["emergency department", "estrogen receptor"]),
+        ("Last BM yesterday.\nBiopsy pending", "BM", []),
+        ("Hct in the morning for the subdural hematoma", "Hct", []),  # a head CT is in capitals
+        ("HCT for the subdural hematoma", "HCT", ["head CT"]),
+        ("GI bleed, Hct dropped from 30 to 25", "Hct", ["hematocrit"]),
+        ("Born at 25 weeks gestation, has BPD, on oxygen", "BPD", ["bronchopulmonary dysplasia"]),
     ],
 )
 def test_meanings_by_the_words_around(text: str, abbreviation: str, meanings: list[str]) -> None:
@@ -41,7 +48,7 @@ def test_meanings_by_the_words_around(text: str, abbreviation: str, meanings: li
 def test_the_table_is_well_formed() -> None:
     for abbreviation, rows in _rows().items():
         assert abbreviation == normal(abbreviation)
-        for hint, words in rows:
+        for hint, words, _ in rows:
             assert hint.side in ("before", "after", "next", NEAR)
             assert words
             assert all(word == word.lower() for word in words)
@@ -52,6 +59,7 @@ def linker(tmp_path_factory: pytest.TempPathFactory) -> SapBertLinker:
     """A linker whose model knows the blood pressure (T201) only; peritonitis (T047) is in the knowledge base, under another name."""
     folder = tmp_path_factory.mktemp("hints")
     rows = ["C0871470\tsystolic blood pressure\tSBP\tT201", "C0275551\tperitonitis of cirrhosis\t\tT047"]
+    rows += ["C0202691\thead CT\t\tT060", "C0018935\thematocrit\t\tT059"]
     (folder / "names.tsv").write_text("concept_id\tname\tsynonyms\ttypes\n" + "\n".join(rows) + "\n")
     build_linker([read_source(folder / "names.tsv")], folder / "linker", model=StaticEncoder(), index=ExactIndex(), progress=False)
     (folder / "linker" / "senses").mkdir()
@@ -77,6 +85,8 @@ def linker(tmp_path_factory: pytest.TempPathFactory) -> SapBertLinker:
         ("Admitted with SBP today.", "C0871470"),
         ("Ascites and SBP today.", "C0275551"),
         ("Ascites, SBP 110.", "C0871470"),  # a value follows, and peritonitis is not measured
+        ("Ascites, SBP dropped to the low 80s.", "C0871470"),
+        ("Ascites, man in his 60s, SBP in his 50s.", "C0275551"),  # an age is no value
     ],
 )
 def test_the_linker_uses_them(linker: SapBertLinker, text: str, expected: str) -> None:
@@ -86,3 +96,9 @@ def test_the_linker_uses_them(linker: SapBertLinker, text: str, expected: str) -
     doc.ents = [span]
     (ent,) = linker(doc).ents
     assert ent.kb_id_ == expected
+
+
+@pytest.mark.parametrize(("text", "expected"), [("HCT, SDH", {"C0202691"}), ("HCT 33, SDH", set()), ("HCT 33, WBC 8", {"C0018935"})])
+def test_a_value_is_no_result_of_an_imaging(linker: SapBertLinker, text: str, expected: set[str]) -> None:
+    _, hinted = _with_hints([], text, 0, 3, linker.kb)
+    assert hinted == expected

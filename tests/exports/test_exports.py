@@ -394,6 +394,8 @@ def test_fhir_values_without_a_unit_by_hand() -> None:
         ("T", TEMP, " 102.9 ° HR 145", (102.9, "°F", "[degF]")),
         ("T", TEMP, " 38 degrees", (38.0, "°C", "Cel")),
         ("T", TEMP, " 98.6 °F (37 °C)", (98.6, "°F", "[degF]")),
+        ("T", TEMP, " 38.5 celsius", (38.5, "celsius", "Cel")),
+        ("RR", RR, " 3.5, p 0.01", (3.5, None, None)),  # a relative risk
         ("temp", TEMP, " 101.2 c chills", None),  # "with" chills, not degrees Celsius
         ("temp", TEMP, " 38.5 C. difficile positive", None),
         ("temp", TEMP, " 60", (60.0, None, None)),  # no temperature of a body
@@ -606,6 +608,9 @@ def test_a_drug_to_be_avoided_is_not_intended(text: str, status: str) -> None:
         ("Switched from metformin to aspirin.", "active"),
         ("Continue aspirin, metformin stopped.", "active"),
         ("Do not stop aspirin.", "active"),
+        ("Aspirin was held on admission and restarted on 3/4.", "active"),
+        ("Stopped aspirin for the biopsy and then resumed.", "active"),
+        ("There is no need to stop aspirin.", "active"),
         ("Start aspirin.", "intended"),
         ("We will start aspirin.", "intended"),
         ("Resume aspirin.", "intended"),
@@ -624,6 +629,12 @@ def test_a_drug_to_be_avoided_is_not_intended(text: str, status: str) -> None:
         ("Currently stopped, aspirin", "unknown"),
         ("Once this was completed, aspirin was given.", "unknown"),
         ("The aspirin stopped the pain.", "unknown"),
+        ("Aspirin stopped working.", "unknown"),
+        ("Failed to start aspirin.", "unknown"),
+        ("No plan to start aspirin.", "unknown"),
+        ("Aspirin was held, and the diet was resumed.", "on-hold"),
+        ("Aspirin was held and not restarted.", "on-hold"),
+        ("Aspirin was held, metformin restarted.", "on-hold"),
         ("Stopped smoking. Aspirin 81 mg daily.", "unknown"),
         ("d/c home on aspirin.", "unknown"),
         ("Feeds were held and aspirin was given.", "unknown"),
@@ -833,13 +844,28 @@ def test_athenas_archive_is_read_as_it_came(tmp_path: Path, tiny_linker: Path) -
             written_to.write(folder / name, name)
     assert athena.open_table(archive).find(list(CODES)) == athena.open_table(folder).find(list(CODES)) == CODES
     assert athena.fingerprint(archive) != athena.fingerprint(folder)
+    again = tmp_path / "again.zip"  # unpacked, and packed as a folder
+    with zipfile.ZipFile(again, "w") as written_to:
+        for name in (athena.CONCEPT, athena.RELATIONSHIP):
+            written_to.write(folder / name, f"vocabulary/{name}")
+    assert athena.open_table(again).find(list(CODES)) == CODES
     args = ["link", "fever", "--linker-name", str(tiny_linker), "--format", "omop", "--athena"]
     with zipfile.ZipFile(tmp_path / "half.zip", "w") as half:
         half.write(folder / athena.CONCEPT, athena.CONCEPT)
     data = bytearray(archive.read_bytes())
     data[60:90] = b"\xff" * 30
     (tmp_path / "damaged.zip").write_bytes(data)
-    for path, code in (("half.zip", "E401"), ("damaged.zip", "E402"), (f"files/{athena.CONCEPT}", "E402"), ("nowhere", "E401")):
+    data = bytearray(again.read_bytes())
+    for mark, flags in ((b"PK\x03\x04", 6), (b"PK\x01\x02", 8)):
+        data[data.index(mark) + flags] |= 1  # encrypted
+    (tmp_path / "locked.zip").write_bytes(data)
+    for path, code in (
+        ("half.zip", "E401"),
+        ("damaged.zip", "E402"),
+        ("locked.zip", "E402"),
+        (f"files/{athena.CONCEPT}", "E402"),
+        ("nowhere", "E401"),
+    ):
         failed = CliRunner().invoke(app, [*args, str(tmp_path / path)])
         assert (failed.exit_code, f"[{code}]" in failed.stderr) == (1, True), failed.output
 
