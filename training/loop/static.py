@@ -237,7 +237,7 @@ def fit(
     per_epoch = max(1, len(repeats) // settings.batch)
     near: Ints1d | None = None  # (concepts, NEAREST)
     for step in show:
-        if settings.hard and step and step % per_epoch == 0:
+        if settings.hard and step and step % per_epoch == 0 and len(edges) > 1:  # a single concept has no neighbour
             one = order[edges + (draw.random(len(edges)) * sizes).astype(np.int64)]
             with torch.no_grad():
                 near = neighbours(features.vectors([material.names[i] for i in one.tolist()], table))

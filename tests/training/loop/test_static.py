@@ -97,6 +97,14 @@ def test_neighbours_are_negatives_of_each_other(hard: float, monkeypatch: pytest
     assert asked == [50] * 4
 
 
+def test_a_single_concept_has_no_neighbours() -> None:
+    names = ["alpha", "beta"]
+    nothing, words = np.zeros((2, SMALL.dim), dtype=np.float32), choose_words(names, 50)
+    settings = SMALL._replace(epochs=50, batch=10)
+    tables = [fit(Material(names, np.zeros(2, dtype=np.int64)), nothing, words, settings._replace(hard=hard)) for hard in (0.5, 0.0)]
+    assert torch.equal(*tables)
+
+
 def test_it_learns_its_teachers_vectors() -> None:
     of_concepts = np.random.default_rng(1).normal(size=(len(NAMES) // 2, 8)).astype(np.float32)
     targets = project(np.repeat(of_concepts, 2, axis=0), 8)
