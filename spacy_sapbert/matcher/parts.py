@@ -125,43 +125,30 @@ def _coordinated(words: Sequence[str], run: Sequence[int], at: int) -> Iterator[
     last = at - 1
     while last >= 0 and words[last] in (",", "or", "and"):
         last -= 1
-    for item in range(1, MAX_PART + 1):  # number of words in the item before the conjunction, after the shared beginning
+    rest = [(after, after + own) for own in range(1, MAX_PART + 1)]
+    yield from _begun(words, run, last, rest)
+    if len(ends := _items(words, run, at)) > 1:  # "pain in her legs, neck, and hands": all items but the first have one word
+        yield from _begun(words, run, ends[-1], [*((each, each + 1) for each in reversed(ends[:-1])), *rest])
+
+
+def _begun(words: Sequence[str], run: Sequence[int], last: int, items: Sequence[tuple[int, int]]) -> Iterator[Part]:
+    """Yield items after a shared beginning: "swelling of feet" and "feet swelling" in "swelling of hands and feet".
+
+    Args:
+        words: words of the text.
+        run: see `_runs`.
+        last: position of the last word of the item that stands after the beginning.
+        items: the other items: position of the first word, and after the last one.
+    """
+    for item in range(1, MAX_PART + 1):  # number of words in the item after the beginning
         start = last - item + 1
         for size in range(1, MAX_HEAD + 1):
             first = start - size
             if not _are_words(run, first, last + 1):
                 break
-            for own in range(1, MAX_PART + 1):
-                if _are_words(run, after, after + own):
-                    begins, rest = range(first, start), range(after, after + own)
-                    yield Part((*begins, *rest), first, after + own, item=(after, after + own))
-                    kept = [i for i in begins if words[i] not in _BETWEEN]
-                    if len(kept) < size and kept:
-                        yield Part((*rest, *kept), first, after + own, item=(after, after + own))
-    yield from _listed(words, run, _items(words, run, at), after)
-
-
-def _listed(words: Sequence[str], run: Sequence[int], ends: Sequence[int], after: int) -> Iterator[Part]:
-    """Yield names such as "neck pain" and "hand pain" in "pain in her legs, neck, and hands".
-
-    Args:
-        words: words of the text.
-        run: see `_runs`.
-        ends: positions of the last word of each item before the conjunction, from right to left. All but the first item have one word.
-        after: position of the first word of the last item.
-    """
-    if len(ends) < 2:
-        return
-    others = [(at, at + 1) for at in reversed(ends[:-1])] + [(after, after + own) for own in range(1, MAX_PART + 1)]
-    for item in range(1, MAX_PART + 1):
-        start = ends[-1] - item + 1
-        for size in range(1, MAX_HEAD + 1):
-            first = start - size
-            if not _are_words(run, first, start):
-                break
             begins = range(first, start)
             kept = [i for i in begins if words[i] not in _BETWEEN]
-            for own, end in others:
+            for own, end in items:
                 if _are_words(run, own, end):
                     yield Part((*begins, *range(own, end)), first, end, item=(own, end))
                     if 0 < len(kept) < size:
