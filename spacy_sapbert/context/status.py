@@ -1,5 +1,6 @@
 """The component `clinical_status`: it says of each mention whether it is negated, uncertain, hypothetical, historical or of the family."""
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
 from pathlib import Path
@@ -10,6 +11,7 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from ..doc.component import DocComponent
+from ..doc.spans import CORRECTED
 from ..errors import MissingFile, fail
 from ..files import writing_folder
 from ..kb.semantic_types import groups
@@ -21,6 +23,7 @@ KINDS = {
     **dict.fromkeys(["CHEM", "CONC", "CHEMICAL", "DRUG", "MEDICATION", "TREATMENT"], DRUG),
     **dict.fromkeys(["PROC", "DEVI", "ACTI", "PROCEDURE", "TEST", "DEVICE"], PROCEDURE),
 }
+STATED = 60  # characters after a mention in which the rest of its statement may stand: "liver" in "liver and spleen are not enlarged"
 ANATOMY = "ANAT"  # a part of the body is neither absent nor a diagnosis: in "no abdominal pain", the pain is negated
 
 
@@ -82,14 +85,19 @@ class ClinicalStatus(DocComponent):
         assert self._rules is not None
         found = []
         for doc in docs:
-            spans = list(_spans(doc))
+            spans, text = list(_spans(doc)), doc.text
             places = sorted({(span.start_char, span.end_char) for span in spans})
             breaks = [sent.start_char for sent in doc.sents] if places and doc.has_annotation("SENT_START") else []
             kinds = {(span.start_char, span.end_char): kind for span in spans if (kind := kind_of(span.label_)) != FINDING}
             for span in spans:  # at one place, a finding counts more than other kinds, and all more than a part of the body
                 if span.label_ != ANATOMY and kind_of(span.label_) == FINDING:
                     kinds.pop((span.start_char, span.end_char), None)
-            found.append(dict(zip(places, self._rules.statuses(doc.text, places, breaks, kinds))))
+            statuses = dict(zip(places, self._rules.statuses(text, places, breaks, kinds)))
+            for span in spans:
+                if (denied := _is_denied(span, text)) is not None:
+                    status = statuses[span.start_char, span.end_char]
+                    status.update(negated=denied, historical=status["historical"] and not denied)
+            found.append(statuses)
         return found
 
     def set_annotations(self, docs: Iterable[Doc], predictions: List[Dict[Tuple[int, int], Dict[str, bool]]]) -> None:
@@ -145,6 +153,25 @@ def kind_of(label: str) -> str:
     if plain.startswith("T") and plain[1:].isdigit():
         plain = next((name for name, tuis in groups().items() if plain in tuis), "")
     return KINDS.get(plain, FINDING)
+
+
+def _is_denied(span: Span, text: str) -> Optional[bool]:
+    """Return whether a statement is denied: "liver is not enlarged", which the matcher found as "enlarged liver"; None if the status rules decide.
+
+    The rules don't see that "not" is inside a mention, or after it in "liver and spleen are not enlarged". In "EKG and CXR were negative", "negative" is a
+    part of the name that was found for the EKG, and does not deny it.
+    """
+    name = (span._.get(CORRECTED) if Span.has_extension(CORRECTED) else None) or span.id_
+    words = str(name or "").lower().split()
+    if len(words) < 2:
+        return None
+    own = text[span.start_char : span.end_char].lower()
+    after = [] if words[0] in own and words[-1] in own else [word for word in words if word not in own]
+    rest = re.split(r"[.;\n]", text[span.end_char : span.end_char + STATED].lower(), maxsplit=1)[0] if after else ""
+    stated = "|".join(map(re.escape, after or words[:1]))
+    if re.search(rf"\bnot (?:\w+ )?(?:{stated})\b", own + rest) is not None:
+        return True
+    return False if "negative" in after and "negative" in rest else None
 
 
 def _spans(doc: Doc) -> Iterator[Span]:

@@ -14,6 +14,7 @@ _SIGNS = " \t\n,;:.–—"
 # the end of a section or list item that a recogniser took with the next one, and the number of an item: "Respiratory\n- Auscultation", "5)venous stasis"
 _OTHER_ITEM = re.compile(r".*(?:\.,|\n\s*(?:[-*•]|\d{1,2}[.)])|\n\s*\n)\s*|\(?\d{1,2}[.)]\s*(?=[^\W\d])", re.DOTALL)
 MODIFIERS = frozenset(["ANAT", "PHEN", "CONC"])  # groups of names that often only describe what follows: "thyroid function", "metabolic profile"
+MEASURED = frozenset(["CHEM", "PROC"])  # groups of names that are a part of a finding: "sodium" in "sodium and potassium are low"
 WHOLE = frozenset(["DISO", "PROC"])  # labels of entities that such a name may be a part of: findings, tests and procedures
 SHORT = 2  # letters; an entity of at most so many letters is dropped, unless a name was found in its place
 
@@ -105,8 +106,8 @@ def with_items(kept: Sequence[Match], parts: Sequence[Match], names: Collection[
     """Return the chosen mentions, and the items of coordinations that share the head of one of them: "neck" in "neck and back pain" is neck pain.
 
     The item must be joined with a chosen mention of the same group that holds the rest of its name ("back pain"). It replaces a part of the body, a
-    process or a concept in its place, also a longer entity ("longstanding back"), or an entity that is no name and not longer ("stiff neck" is kept). Without
-    `join`, it replaces no entity.
+    process or a concept in its place, also a longer entity ("longstanding back"), or an entity that is no name and not longer ("stiff neck" is kept). A finding
+    also replaces a substance or a test ("iron and zinc deficiency"). Without `join`, it replaces no entity.
 
     Args:
         kept: mentions that do not overlap, from left to right.
@@ -121,7 +122,7 @@ def with_items(kept: Sequence[Match], parts: Sequence[Match], names: Collection[
     for part in sorted(items, key=lambda one: one.item[0] - one.item[1]):  # the longest item first
         first, end = part.item
         here = _overlapping(made, first, end)
-        if any(not _gives_way(one, first, end, one[:2] in names, join) for one in made[here]):
+        if any(not _gives_way(one, part, one[:2] in names, join) for one in made[here]):
             continue
         whole = made[_overlapping(made, part.start, part.end)]
         shares = (one for one in whole if one.label == part.label and part.start <= one.start and one.end <= part.end)
@@ -130,12 +131,15 @@ def with_items(kept: Sequence[Match], parts: Sequence[Match], names: Collection[
     return made
 
 
-def _gives_way(one: Match, first: int, end: int, is_name: bool, join: bool) -> bool:
-    """Return whether a mention may be replaced by an item at first:end, see `with_items`."""
+def _gives_way(one: Match, part: Match, is_name: bool, join: bool) -> bool:
+    """Return whether a mention may be replaced by the item of a part, see `with_items`."""
     if one.ent is not None and not join:
         return False
+    first, end = part.item
     inside = first <= one.start and one.end <= end
-    return (one.label in MODIFIERS and (inside or not is_name)) or (inside and not is_name)
+    if inside and (not is_name or (part.label == FINDING and one.label in MEASURED)):
+        return True
+    return one.label in MODIFIERS and (inside or not is_name)
 
 
 def _overlapping(mentions: Sequence[Match], start: int, end: int) -> slice:

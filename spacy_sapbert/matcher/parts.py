@@ -12,6 +12,7 @@ _BETWEEN = frozenset(["the", "his", "her", "both", "a", "an", "of", "in", "its",
 _SIDES = frozenset(["left", "right", "l", "r", "lt", "rt", "bilateral", "both"])
 _TO = frozenset(["allergy", "allergies", "exposure", "intolerance", "sensitivity", "hypersensitivity"])  # "allergy to penicillin"
 _IS = frozenset(["is", "are", "was", "were", "looks", "look", "appears", "remains"])
+_NOT = "not"
 # words that say something about what stands before them: "calf swollen" is "swollen calf"
 _CHANGES = frozenset(
     [
@@ -58,7 +59,8 @@ def parts_of(words: Sequence[str]) -> Iterator[Part]:
     - Items after a shared beginning: "cleft lip and palate" gives "cleft palate"; "swelling of hands and feet" "swelling of feet", "feet swelling".
     - Phrases with "of", "in" or "on", in reverse order: "webbing of the neck" gives "neck webbing", "swelling of the left knee" "knee swelling";
       with "to" after some words: "allergy to penicillin" gives "penicillin allergy".
-    - Statements about something, in reverse order: "liver was enlarged" and "liver enlarged" give "enlarged liver".
+    - Statements about something, in reverse order: "liver was enlarged", "liver is not enlarged" and "liver enlarged" give "enlarged liver". Statements about
+      several things give a name for each: "liver and spleen are enlarged" also gives "enlarged liver" for "liver".
     - Specimens, as pathologists head them: "lung, wedge biopsy" gives "lung biopsy".
 
     Args:
@@ -72,7 +74,7 @@ def parts_of(words: Sequence[str]) -> Iterator[Part]:
             yield from _reversed(words, run, at)
         elif word in _IS or (word in _DEGREES and not (at and words[at - 1] in _IS)):  # "is very" is read at "is"
             yield from _stated(words, run, at, at + 1)
-        elif word in _CHANGES:
+        elif word in _CHANGES or (word == _NOT and at and words[at - 1] not in _IS):  # "is not" is read at "is"
             yield from _stated(words, run, at, at)
         elif word in _SPECIMENS:
             yield from _specimen(words, run, at)
@@ -191,7 +193,7 @@ def _reversed(words: Sequence[str], run: Sequence[int], at: int) -> Iterator[Par
 
 
 def _stated(words: Sequence[str], run: Sequence[int], at: int, second: int) -> Iterator[Part]:
-    """Yield names such as "enlarged liver" in "liver was enlarged", "swollen leg" in "legs very swollen", "elevated ammonia" in "ammonia elevated".
+    """Yield names such as "enlarged liver" in "liver was not enlarged", "swollen leg" in "legs very swollen", "elevated ammonia" in "ammonia elevated".
 
     Args:
         words: words of the text.
@@ -199,16 +201,25 @@ def _stated(words: Sequence[str], run: Sequence[int], at: int, second: int) -> I
         at: position after the last word of what is spoken about.
         second: position of the first word that may be the statement.
     """
+    if second < len(words) and words[second] == _NOT:
+        second += 1
     while second < len(words) and words[second] in _DEGREES:
         second += 1
+    statements = [range(second, second + size) for size in range(1, MAX_PART + 1) if _are_words(run, second, second + size)]
     for before in range(1, MAX_PART + 1):
-        if not _are_words(run, at - before, at):
+        first = at - before
+        if not _are_words(run, first, at):
             break
-        for size in range(1, MAX_PART + 1):
-            if _are_words(run, second, second + size):
-                # "red reflex absent" is not "absent reflex"
-                whole = _ends_or_side(words, second + size) and (second > at or _begins(words, at - before))
-                yield Part((*range(second, second + size), *range(at - before, at)), at - before, second + size, whole)
+        for stated in statements:
+            # "red reflex absent" is not "absent reflex"
+            whole = _ends_or_side(words, stated.stop) and (second > at or _begins(words, first))
+            yield Part((*stated, *range(first, at)), first, stated.stop, whole)
+        if first and words[first - 1] in ("and", "or", "nor", "&"):
+            for last in _items(words, run, first - 1):
+                for item in range(max(last - MAX_PART + 1, 0), last + 1):
+                    for stated in statements:
+                        if _are_words(run, item, last + 1):
+                            yield Part((*stated, *range(item, last + 1)), item, stated.stop, item=(item, last + 1))
 
 
 def _specimen(words: Sequence[str], run: Sequence[int], at: int) -> Iterator[Part]:

@@ -12,6 +12,7 @@ from spacy.tokens import Doc, Span
 
 from spacy_sapbert.context.rules import DRUG, FINDING, PROCEDURE, SHIPPED, STATUSES, Rules, find_sentences
 from spacy_sapbert.context.status import kind_of
+from spacy_sapbert.doc.spans import CORRECTED, set_corrected_extension
 from spacy_sapbert.errors import MissingFile, SapbertError
 
 LINES = (Path(__file__).parent / "status_cases.tsv").read_text(encoding="utf-8").splitlines()
@@ -325,3 +326,27 @@ def test_two_components_with_names_of_their_own_stand_side_by_side() -> None:
     two: Any = nlp.add_pipe("clinical_status", name="second", config={"attr_name": "second_assertion"})
     doc = two(one(made(nlp, "no fever", "fever")))
     assert doc.ents[0]._.assertion == doc.ents[0]._.second_assertion
+
+
+@pytest.mark.parametrize(
+    ("text", "mention", "name", "negated"),
+    [
+        ("Liver and spleen are not enlarged.", "Liver", "enlarged Liver", True),
+        ("Liver and spleen are not enlarged.", "spleen are not enlarged", "enlarged spleen", True),
+        ("Liver is not very enlarged.", "Liver is not very enlarged", "enlarged Liver", True),
+        ("Liver and spleen are enlarged; not tender.", "Liver", "enlarged Liver", False),
+        ("Liver is tender. It is not enlarged.", "Liver is tender", "tender Liver", False),
+        ("CT and ECG were negative.", "CT", "negative CT", False),
+        ("CT and ECG were negative.", "CT", "CT negative", False),
+        ("Viens not distended.", "Viens not distended", "veins not distended", False),  # the "not" is in the name itself
+    ],
+)
+def test_a_statement_that_is_denied(text: str, mention: str, name: str, negated: bool) -> None:
+    nlp = spacy.blank("en")
+    status = nlp.add_pipe("clinical_status")
+    set_corrected_extension()
+    doc = nlp.make_doc(text)
+    span = doc.char_span(text.index(mention), text.index(mention) + len(mention), "DISO")
+    span._.set(CORRECTED, name)
+    doc.ents = [span]
+    assert status(doc).ents[0]._.assertion["negated"] is negated

@@ -568,6 +568,9 @@ def whole_and_nested(text: str) -> Tuple[List[str], List[str]]:
         ("swelling of the left knee", ["swelling of the left knee"], ["swelling", "knee"]),  # a name in another order
         ("swelling of both knees.", ["swelling of both knees"], ["swelling", "knees"]),
         ("The liver was enlarged.", ["liver was enlarged"], ["liver"]),
+        ("The liver is not enlarged.", ["liver is not enlarged"], ["liver"]),
+        ("Liver not enlarged", ["Liver not enlarged"], ["Liver"]),
+        ("Liver not seen, not enlarged", ["Liver"], []),
         ("liver lesion", ["lesion"], ["liver"]),  # the whole is not a name, but the liver only says where the lesion is
         ("lesion in the right hand", ["lesion"], ["hand"]),
         ("pain of the joints of the hands", ["pain"], ["joints", "hands"]),

@@ -179,6 +179,13 @@ def test_a_recognisers_entity_that_is_a_heading_is_no_mention() -> None:
         ("fever and back pain", ["fever", "fever pain", "back pain"], [("fever", None), ("back pain", None)]),  # the item is a name of its own
         ("neck and back pain", ["neck pain"], []),  # "back pain" is no name, so nothing says that the two share "pain"
         ("neck and back pain", ["back pain"], [("back pain", None)]),
+        (
+            "Sodium, zinc and urine sodium were low",
+            ["low sodium", "low zinc", "low urine sodium"],
+            [("Sodium", "low Sodium"), ("zinc", "low zinc"), ("urine sodium were low", "low urine sodium")],
+        ),
+        ("Sodium or zinc not low", ["low sodium", "low zinc"], [("Sodium", "low Sodium"), ("zinc not low", "low zinc")]),
+        ("Sodium and zinc were low", ["low sodium"], []),
     ],
 )
 def test_the_items_of_a_coordination_are_mentions(text: str, names: list[str], expected: list[tuple[str, str | None]]):
@@ -197,6 +204,10 @@ def test_an_item_replaces_a_part_of_the_body_and_an_entity_but_no_other_name():
     assert with_items([finding, pain], [part], {(0, 5), (10, 19)}) == [finding, pain]
     assert with_items([pain._replace(label="PROC")], [part], {(10, 19)}) == [pain._replace(label="PROC")]  # of another group
     assert with_items([pain], [part._replace(item=())], {(10, 19)}) == [pain]
+    assert with_items([site._replace(label="CHEM"), pain], [part], {(0, 5), (10, 19)}) == [new, pain]  # "iron" in "iron and zinc deficiency"
+    procedure = pain._replace(label="PROC")
+    level = part._replace(label="PROC")
+    assert with_items([site._replace(label="CHEM"), procedure], [level], {(0, 5), (10, 19)}) == [site._replace(label="CHEM"), procedure]
     entity = Match(0, 5, "ANAT", ent="a user's entity")
     assert with_items([entity, pain], [part], {(10, 19)}) == [new, pain]
     assert with_items([entity, pain], [part], {(10, 19)}, join=False) == [entity, pain]
