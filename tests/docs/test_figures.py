@@ -8,6 +8,7 @@ import os
 import re
 import string
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,25 @@ def test_tables_of_figures_are_those_of_the_files(page: Path) -> None:
         for row in table.rows:
             for column, cell in zip(table.header, row, strict=True):
                 assert bare(cell) == bare(rows[row[0]][column]), (row[0], column)
+
+
+def test_bold_figures_of_encoders_are_the_best_of_their_column() -> None:
+    """A figure of a page keeps its bold signs when a new run changes another row of its column."""
+
+    def bold_and_best(column: Iterable[str], place: int) -> tuple[set[float], float]:
+        bold, every = set(), []
+        for cell in column:
+            part = bare(cell).split(" [")[0].split(" / ")[place]
+            every.append(float(part))
+            if re.search(rf"\*\*(?:[\d.]+ / )?{re.escape(part)}(?: / [\d.]+)?\*\*", cell):
+                bold.add(float(part))
+        return bold, max(every)
+
+    rows = next(table.rows for table in tables(DOCS / "guides" / "fast-encoder.md") if table.name == "accuracy")
+    columns = [column for column in zip(*rows, strict=True) if " / " in column[0]]
+    assert len(columns) == 3
+    for bold, best in (bold_and_best(column, place) for column in columns for place in (0, 1)):
+        assert bold == {best}
 
 
 def test_tables_of_the_readme_hold_no_number_by_hand() -> None:
