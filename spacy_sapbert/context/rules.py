@@ -283,7 +283,8 @@ class _Note:
             if rules is None:
                 at += 1
             else:
-                if shorter and rules[0].category != "pseudo":  # "presenting with" ends what "presenting" ends
+                # "presenting with" ends what "presenting" ends; "no change" does not end what "no" ends
+                if shorter and any(rule.category != "pseudo" and rule.direction != "inside" for rule in rules):
                     rules = [*rules, *shorter]
                 found.append((at, best, rules))
                 at = (
