@@ -184,13 +184,16 @@ def measured_rows(made: dict[str, Any], content: dict[str, Any]) -> list[list[st
     """Return the rows of a table with the figures of new results.
 
     Raises:
-        KeyError: the results lack a figure, or the run used only a sample.
+        KeyError: the results lack a figure, or are of another linker than `source.linkers` says, or the run used only a sample.
     """
     if "source" not in made:
         raise KeyError("a command that measures it")
     for stem in stems(made):
         if not made["source"].get("sample") and (content.get(stem, {}).get("limit") or content.get(stem, {}).get("pool")):
             raise KeyError(f"a whole run: {stem}.json is over a sample")
+        linker = made["source"].get("linkers", {}).get(stem)
+        if stem in content and linker not in (None, content[stem].get("linker")):
+            raise KeyError(f"the linker {linker}: {stem}.json is of {content[stem].get('linker')}")
     try:
         return [[row[0], *(cell.format_map(content) for cell in cells)] for row, cells in zip(made["rows"], templates(made))]
     except (TypeError, ValueError, IndexError) as error:  # the value has another type, such as null

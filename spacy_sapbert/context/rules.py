@@ -32,16 +32,17 @@ PARTIAL = {
     "done": ("historical", (DRUG, PROCEDURE)),
     "omitted": ("negated", (DRUG, PROCEDURE)),
     "over": ("historical", (FINDING,)),
+    "resolved": ("historical", (FINDING,)),  # as "over", but "present" does not take it away
     "suspected": ("uncertain", (FINDING,)),
     "absent": ("negated", (FINDING, DRUG)),  # a test that is negative was done
     "feared": ("hypothetical", (FINDING,)),  # "avoid falls"; a drug that is avoided is omitted
     "listed": ("historical", (FINDING, DRUG, PROCEDURE)),  # in a section; other words end it than the scope of a trigger
 }
-PRESENT = "present"  # takes "historical" from findings: "onset of back pain two months ago"
+PRESENT, RESOLVED = "present", "resolved"  # "present" takes "historical" from findings: "onset of back pain two months ago"
 SCOPED = (*STATUSES, *PARTIAL, PRESENT)
 SECTION = "section"  # the direction that means all mentions of a section
 ADULT = "adult"  # a rule that holds in notes about an adult only
-DIRECTIONS = frozenset(["forward", "backward", "both", "leading", "first", "ending", "list", SECTION])
+DIRECTIONS = frozenset(["forward", "backward", "both", "leading", "first", "ending", "inside", "list", SECTION])
 Span = tuple[int, int]  # first and last character + 1
 
 _TOKEN = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]+(?:['’](?!s\b)[^\W\d_]+)?|['’]s\b|-ve\b|\+ve\b|[^\s\w]|_", re.IGNORECASE)
@@ -77,7 +78,7 @@ class Rule(NamedTuple):
 
     Attributes:
         category: a status, a category of `PARTIAL`, "present", "end" or "pseudo".
-        direction: forward, backward, both, leading, first, ending or list; for "end" the categories whose scope it ends, separated by commas.
+        direction: forward, backward, both, leading, first, ending, inside or list; for "end" the categories whose scope it ends, separated by commas.
         scope: maximum number of words in the scope; 0: the whole clause. For "end" the number of words of the trigger after which scopes end.
         sections: kinds of the sections in which it has an effect; empty: all.
         outside: it has an effect in the other sections instead.
@@ -166,7 +167,7 @@ class Rules:
             if len(true) < len(held):
                 kind = kinds.get((start, end), FINDING)
                 true |= {status for status, of in map(PARTIAL.__getitem__, held - true - {PRESENT}) if kind in of}
-                if PRESENT in held and kind == FINDING:
+                if PRESENT in held and RESOLVED not in held and kind == FINDING:
                     true.discard("historical")
                 if "planned" in held and kind != FINDING:
                     true -= {"historical", "uncertain"}  # "discussed before, she decided to have surgery", "?CABG"
@@ -214,6 +215,9 @@ class _Note:
                 if rule.category == "end":
                     for category in rule.direction.split(","):
                         self.stops[category].append(first + rule.scope)  # "INR on": the plan to monitor the INR ends after it
+                elif rule.category == "historical" and rule.direction == "forward":
+                    self.stops[PRESENT].append(first)  # "onset of chest pain after previous stroke"
+        self.stops[RESOLVED] += self.stops["over"]
         for places in self.stops.values():
             places.sort()
 
@@ -279,7 +283,8 @@ class _Note:
             if rules is None:
                 at += 1
             else:
-                if shorter and rules[0].category != "pseudo":  # "presenting with" ends what "presenting" ends
+                # "presenting with" ends what "presenting" ends; "no change" does not end what "no" ends
+                if shorter and any(rule.category != "pseudo" and rule.direction != "inside" for rule in rules):
                     rules = [*rules, *shorter]
                 found.append((at, best, rules))
                 at = (
@@ -351,6 +356,8 @@ class _Note:
                 leading = rule.direction == "leading" and sum(word[0].isalnum() for word in self.words[begin : min(first, begin + 12)]) < _LEADING
                 if rule.direction == "first":  # numbers may precede: "2) Start aspirin"
                     leading = first - begin < 4 and not any(word[0].isalpha() for word in self.words[begin:first])
+                if rule.direction == "inside" and last > first + 1:
+                    found[rule.category, True].append((self.starts[first + 1], self.ends[last - 1]))
                 if rule.direction == "list" and (listed := self._list(last)):
                     found[rule.category, True].append(listed)
                 if (rule.direction in ("forward", "both", "list") or leading) and last < end:
@@ -447,7 +454,7 @@ def _trigger_words(trigger: str) -> list[str]:
     return [token for part in trigger.split() for token in _split(part)]
 
 
-@lru_cache(maxsize=10_000)  # 1,600 rows become 32,000 triggers, which share few words
+@lru_cache(maxsize=10_000)  # 2,700 rows become 57,000 triggers, which share few words
 def _split(part: str) -> tuple[str, ...]:
     return (part,) if part.startswith("<") and part.endswith(">") else tuple(match[0].lower() for match in _TOKEN.finditer(part))
 

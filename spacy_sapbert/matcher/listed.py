@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import NamedTuple
+
+from spacy.lang.en.stop_words import STOP_WORDS
 
 _JOIN = r"(?:[ \t]*[,;/&][ \t]*(?:(?:and|or|nor)[ \t]+)?|[ \t]+(?:and|or|nor)[ \t]+)(?:no[ \t]+)?"
 _FAR = 16  # characters before a word that are read
+_WORD_BEFORE = re.compile(r"(\w+)[ \t]+$")
 
 
 class Listed(NamedTuple):
@@ -27,7 +30,7 @@ class Listed(NamedTuple):
 class _List:
     """Words that are findings beside others of their kind."""
 
-    def __init__(self, names: Mapping[str, str], others: str, parts: str, before: str, after: str) -> None:
+    def __init__(self, names: Mapping[str, str], others: str, parts: str, before: str, after: str, verbs: Collection[str] = ()) -> None:
         """Prepare the patterns.
 
         Args:
@@ -37,10 +40,12 @@ class _List:
             before: a pattern of words directly before it, which say that it is something else: "fluid retention". It holds for the words that it is
                 joined to, too: "stool frequency and urgency".
             after: the same of what follows it: "frequency of stools".
+            verbs: verbs that may stand before the word if it is the first of the list. Any other word but a stop word is a part of its name, as in
+                "cardiac drugs, tobacco". Empty: any word may stand there, as in "increased frequency, dysuria".
         """
         word = rf"(?:{'|'.join(names)})"
         other = rf"(?:{others}|{word})"
-        self._names = names
+        self._names, self._verbs = names, frozenset(verbs)
         self._after = re.compile(rf"\b{other}{_JOIN}(?={word}\b)", re.IGNORECASE)
         self._before = re.compile(rf"\b(?={word}{_JOIN}{other}\b)", re.IGNORECASE)
         self._part = re.compile(rf"\b(?:{parts})[ \t]+$", re.IGNORECASE)
@@ -51,7 +56,9 @@ class _List:
 
     def find(self, text: str) -> Iterator[Listed]:
         """Yield the words that stand for findings, from left to right."""
-        places = {match.end() for match in self._after.finditer(text)} | {match.start() for match in self._before.finditer(text)}
+        after = {match.end() for match in self._after.finditer(text)}
+        first = {match.start() for match in self._before.finditer(text)} - after
+        places = after | {place for place in first if self._may_be_first(text, place)}
         found = [match for place in sorted(places) if (match := self._one.match(text, place)) is not None]
         joined = [self._join.fullmatch(text, one.end(), other.start()) is not None for one, other in zip(found, found[1:])]
         chain: list[re.Match[str]] = []
@@ -60,6 +67,11 @@ class _List:
             if not goes_on:
                 yield from self._of(text, chain)
                 chain = []
+
+    def _may_be_first(self, text: str, place: int) -> bool:
+        """Return whether the word before the first of a list is none that belongs to its name."""
+        before = _WORD_BEFORE.search(text, max(0, place - _FAR), place)
+        return not self._verbs or before is None or before[1].lower() in STOP_WORDS or before[1].lower() in self._verbs
 
     def _of(self, text: str, chain: Sequence[re.Match[str]]) -> Iterator[Listed]:
         """Yield the findings among words that are joined to each other, if these are no other thing."""
@@ -86,6 +98,7 @@ _LISTS = (
         "illicit|illegal|recreational|street|prescription|other|prescribed|psychiatric|new|any|for|of|iv|intravenous",
         "certain|some|these|those",
         r"(?:that|which|such as|like|known|containing)\b",
+        "avoid avoids avoiding deny denies denied denying quit stopped take takes took taking use uses".split(),  # noqa: SIM905
     ),
 )
 

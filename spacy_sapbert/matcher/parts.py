@@ -29,6 +29,7 @@ _TAKEN = frozenset(  # how a specimen is taken: "lung, wedge biopsy"
     ]
 )
 _DEGREES = frozenset(["very", "slightly", "mildly", "moderately", "markedly", "quite", "more", "rather", "so"])
+_DENIES = frozenset(["not", "never", "cannot", "doesn't", "don't", "didn't", "can't"])  # verbs
 MAX_HEAD = 3  # most words in the head that parts share
 MAX_PART = 2  # most words in a part
 MAX_ITEMS = 5  # most items of a list
@@ -136,6 +137,8 @@ def _coordinated(words: Sequence[str], run: Sequence[int], at: int) -> Iterator[
 def _begun(words: Sequence[str], run: Sequence[int], last: int, items: Sequence[tuple[int, int]]) -> Iterator[Part]:
     """Yield items after a shared beginning: "swelling of feet" and "feet swelling" in "swelling of hands and feet".
 
+    The beginning holds no denial: "drink" in "does not smoke or drink" is not "does not drink", because its status says already that it is negated.
+
     Args:
         words: words of the text.
         run: see `_runs`.
@@ -149,6 +152,8 @@ def _begun(words: Sequence[str], run: Sequence[int], last: int, items: Sequence[
             if not _are_words(run, first, last + 1):
                 break
             begins = range(first, start)
+            if words[first] in _DENIES:
+                break
             kept = [i for i in begins if words[i] not in _BETWEEN]
             for own, end in items:
                 if _are_words(run, own, end):

@@ -130,6 +130,32 @@ def test_a_rule_that_begins_its_clause_allows_numbers_before_it() -> None:
     assert said("He did start zinc.", "zinc", kind=DRUG) == "-"
 
 
+def test_a_rule_inside_its_trigger_holds_for_what_begins_there() -> None:
+    rules = Rules("trigger\tcategory\tdirection\tscope\nno change of\tnegated\tinside\t\n")
+    text = "No change of weight. Change of weight."
+    places = [(0, 12), (3, 9), (3, 19), (10, 12), (13, 19), (21, 27)]  # "No change of", "change", "change of weight", "of", "weight", "Change"
+    assert [status["negated"] for status in rules.statuses(text, places)] == [False, True, True, True, False, False]
+
+
+def test_what_has_begun_is_not_past_unless_it_resolved_or_a_later_trigger_says_so() -> None:
+    rows = [
+        *("began\tpresent\tforward", "ago\thistorical\tbackward", "then\tover\tbackward", "gone\tresolved\tbackward"),
+        *("but\tend\tover", "old\thistorical\tforward"),
+    ]
+    rules = Rules("\n".join(["trigger\tcategory\tdirection\tscope", *rows]))
+    for text, wanted in (
+        ("gout ago.", "historical"),
+        ("Began gout ago.", "-"),
+        ("Began gout then.", "-"),
+        ("Began gout gone.", "historical"),
+        ("Began gout but rash gone.", "-"),  # what ends "over" ends "resolved"
+        ("Began rash, old gout.", "historical"),
+        ("Old gout began.", "historical"),
+        ("Old rash began gout.", "-"),
+    ):
+        assert said(text, "gout", rules) == wanted, text
+
+
 def test_a_rule_of_a_list_holds_for_its_items_and_not_after_it() -> None:
     rules = Rules("trigger\tcategory\tdirection\tscope\nrisks\thypothetical\tlist\t\n")
     note = "The risks include:,1.  Rash.,2.  Cough, with fever.,EXAM:  Gout.\nRisks:\n- ulcer\n- burns\nScar.\nRisks of zinc. Ulcers."
@@ -263,9 +289,9 @@ def test_parts_of_the_body_have_no_status() -> None:
 def test_substances_that_are_findings_have_a_status() -> None:
     nlp = spacy.blank("en")
     component: Any = nlp.add_pipe("clinical_status")
-    doc = nlp.make_doc("Throat without exudate. No throat pain.")
-    doc.ents = [Span(doc, 0, 1, label="ANAT"), Span(doc, 2, 3, label="ANAT"), Span(doc, 5, 6, label="ANAT")]
-    assert [ent._.assertion["negated"] for ent in component(doc).ents] == [False, True, False]
+    doc = nlp.make_doc("Throat without exudate. No throat pain. Denies chills or sweats.")
+    doc.ents = [Span(doc, at, at + 1, label="ANAT") for at in (0, 2, 5, 11)]
+    assert [ent._.assertion["negated"] for ent in component(doc).ents] == [False, True, False, True]
 
 
 def test_labels_say_which_mentions_are_drugs_and_procedures() -> None:

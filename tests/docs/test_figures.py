@@ -8,6 +8,7 @@ import os
 import re
 import string
 import subprocess
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -78,6 +79,25 @@ def test_tables_of_figures_are_those_of_the_files(page: Path) -> None:
         for row in table.rows:
             for column, cell in zip(table.header, row, strict=True):
                 assert bare(cell) == bare(rows[row[0]][column]), (row[0], column)
+
+
+def test_bold_figures_of_encoders_are_the_best_of_their_column() -> None:
+    """A figure of a page keeps its bold signs when a new run changes another row of its column."""
+
+    def bold_and_best(column: Iterable[str], place: int) -> tuple[set[float], float]:
+        bold, every = set(), []
+        for cell in column:
+            part = bare(cell).split(" [")[0].split(" / ")[place]
+            every.append(float(part))
+            if re.search(rf"\*\*(?:[\d.]+ / )?{re.escape(part)}(?: / [\d.]+)?\*\*", cell):
+                bold.add(float(part))
+        return bold, max(every)
+
+    rows = next(table.rows for table in tables(DOCS / "guides" / "fast-encoder.md") if table.name == "accuracy")
+    columns = [column for column in zip(*rows, strict=True) if " / " in column[0]]
+    assert len(columns) == 3
+    for bold, best in (bold_and_best(column, place) for column in columns for place in (0, 1)):
+        assert bold == {best}
 
 
 def test_tables_of_the_readme_hold_no_number_by_hand() -> None:
@@ -156,12 +176,13 @@ SPEED = {
     "columns": ["engine", "names/s", "right"],
     "rows": [["ours", "1,000", "**50.0%**"], ["theirs", "", "20.0%"]],
     "source": {
+        "linkers": {"trial": "hpo"},
         "rows": {"ours": "fast, i8", "theirs": {"right": "{trial[targets][0.8][share]:.1%}"}},
         "cells": {"names/s": "{benchmarks[engines][big][rows][ROW][names/s]:,.0f}", "right": "{trial[targets][0.9][share]:.1%}"},
     },
 }
 RUN = {"rows": [{"engine": "fast", "setting": "i8", "names/s": 2345.6}], "measured": "2026-12-01 10:00", "on": {"CPU cores": 4, "commit": "abc"}}
-TRIAL = {"versions": {"CPU cores": "2", "commit": "def"}, "targets": [{"asked": 0.8, "share": 0.25}, {"asked": 0.9, "share": 0.5}]}
+TRIAL = {"linker": "hpo", "versions": {"CPU cores": "2", "commit": "def"}, "targets": [{"asked": 0.8, "share": 0.25}, {"asked": 0.9, "share": 0.5}]}
 
 
 @pytest.fixture
@@ -195,7 +216,7 @@ def test_new_results_are_written_with_their_commit_date_and_machine(figures: tup
 
 def test_counts_that_no_machine_changes_have_a_date_only(figures: tuple[Any, Path]) -> None:
     module, metrics = figures
-    (metrics / "run" / "trial.json").write_text(json.dumps({"targets": TRIAL["targets"]}), encoding="utf-8")
+    (metrics / "run" / "trial.json").write_text(json.dumps({"linker": "hpo", "targets": TRIAL["targets"]}), encoding="utf-8")
     os.utime(metrics / "run" / "trial.json", (0, 0))
     assert module.take_results(metrics) == ["fast speed: measured at commit abc, 2026-12-01, 4 CPU cores; 1970-01-01"]
 
@@ -207,6 +228,7 @@ def test_counts_that_no_machine_changes_have_a_date_only(figures: tuple[Any, Pat
         ({"targets": [{"asked": 0.8, "share": None}, {"asked": 0.9, "share": 0.5}]}, "format string"),
         ({"limit": 100}, "a whole run: trial.json is over a sample"),
         ({"pool": 500}, "a whole run: trial.json is over a sample"),
+        ({"linker": "open"}, "the linker hpo: trial.json is of open"),
     ],
 )
 def test_a_table_stays_as_it_is_when_results_are_not_whole(figures: tuple[Any, Path], change: dict[str, Any], why: str) -> None:

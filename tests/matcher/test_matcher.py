@@ -811,6 +811,8 @@ def test_plain_words_in_a_list_of_urinary_symptoms(text: str, expected: List[str
         ("alcohol and other drugs, alcohol or prescription drugs", ["alcohol", "alcohol"]),
         ("drugs given: aspirin. She takes no drugs.", []),  # no habit beside them
         ("tobacco\ndrugs", ["tobacco"]),  # two lines
+        ("Denies drugs, alcohol. He used drugs and alcohol. Drugs, alcohol: no", ["drugs", "alcohol"] * 2 + ["Drugs", "alcohol"]),
+        ("Cardiac drugs, tobacco; avoid sedating drugs and alcohol; antihypertensive drugs or alcohol", ["tobacco", "alcohol", "alcohol"]),
     ],
 )
 def test_drugs_in_a_list_of_habits(text: str, expected: List[str]):

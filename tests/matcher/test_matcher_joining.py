@@ -129,6 +129,13 @@ def test_a_finding_is_not_shared_beyond_its_list():
         assert "neck pain" not in [identity for _, identity in grouped(component, text)[1]]
 
 
+@pytest.mark.parametrize("text", ["does not smoke or drink", "does not smoke, drink, or eat", "never smoke or drink"])
+def test_a_denial_is_not_shared_with_the_next_item(text: str):
+    """The status of "drink" says that it is denied; as "does not drink", it would be denied twice."""
+    component = matcher("does not smoke", "does not drink", "never drink", "smoke", all_key="all")
+    assert not {"does not drink", "never drink"} & {identity for _, identity in grouped(component, text)[1]}
+
+
 def test_a_name_in_another_order_is_one_mention():
     component = matcher("neck webbing", "webbing", all_key="all")
     assert grouped(component, "webbing of the neck") == (["webbing of the neck"], [("webbing of the neck", ""), ("webbing", "")])

@@ -504,6 +504,74 @@ def test_a_mention_that_is_chosen_while_a_decision_is_written_stays_chosen(brows
     page.close()
 
 
+def test_a_note_that_is_opened_while_notes_are_listed_stays_open(browser: Any, served: Any) -> None:
+    _, running = served(["Fever.", "Known asthma."])
+    page = open_page(browser, running.url)
+    page.wait_for_selector("#note mark.chosen:has-text('Fever')")
+    held: list[Any] = []
+    page.route("**/review/notes*", lambda route: held.append(route))
+    page.select_option("#order", "note")
+    until(page, lambda: bool(held))
+    open_note(page, "note_1")
+    with page.expect_response("**/review/notes*") as listed:
+        held[0].continue_()
+    listed.value.finished()
+    page.wait_for_timeout(300)  # the first note would be opened now
+    assert page.inner_text("#note h2") == "note_1"
+    page.close()
+
+
+def test_a_mention_that_is_chosen_while_the_first_note_of_a_list_loads_stays_chosen(browser: Any, served: Any) -> None:
+    _, running = served(["Fever.", "Known asthma, fever."])
+    page = open_page(browser, running.url)
+    open_note(page, "note_1")
+    held: list[Any] = []
+    page.route("**/review/note?*id=note_0*", lambda route: held.append(route))
+    page.select_option("#order", "note")
+    until(page, lambda: bool(held))
+    page.locator("#note mark", has_text="fever").click()
+    with page.expect_response("**/review/note?*id=note_0*") as loaded:
+        held[0].continue_()
+    loaded.value.finished()
+    page.wait_for_timeout(300)  # the first note would be shown now
+    assert page.inner_text("#note h2") == "note_1"
+    assert page.locator("#note mark.chosen").all_inner_texts() == ["fever"]
+    page.close()
+
+
+def test_a_note_that_is_opened_while_a_decision_is_undone_stays_open(browser: Any, served: Any) -> None:
+    store, running = served(["Fever.", "Known asthma.", "Hypertension."])
+    page = open_page(browser, running.url)
+    page.wait_for_selector("#note mark.chosen:has-text('Fever')")
+    decide(page, "Fever", "r")
+    open_note(page, "note_1")
+    held: list[Any] = []
+    page.route("**/review/events", lambda route: held.append(route) if route.request.method == "POST" else route.continue_())
+    page.keyboard.press("u")
+    until(page, lambda: bool(held))
+    open_note(page, "note_2")
+    held[0].continue_()
+    page.wait_for_selector("#message:has-text('Undone: reject.')")
+    assert page.inner_text("#note h2") == "note_2"
+    assert [event.said.kind for event in store.events()] == ["reject", "undo"]
+    page.close()
+
+
+def test_a_name_is_taken_back_while_no_note_is_shown(browser: Any, served: Any) -> None:
+    store, running = served(["Fever."])
+    store.record("Ann", {"kind": "stop", "name": "heat"})
+    page = open_page(browser, running.url)
+    page.wait_for_selector("#note mark")
+    page.fill("#find", "no such word")
+    page.press("#find", "Enter")
+    page.wait_for_selector("#note p:has-text('No notes.')")
+    page.click("#names summary")
+    page.click("#name-list button:has-text('Take back')")
+    page.wait_for_selector("#message:has-text('Undone')")
+    assert [event.said.kind for event in store.events()] == ["stop", "undo"]
+    page.close()
+
+
 def test_filters_of_the_review(browser: Any, served: Any) -> None:
     _, running = served(["No fever. Known asthma. Mother had hypertension. Blobby."])
     page = open_page(browser, running.url)

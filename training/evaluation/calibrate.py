@@ -330,6 +330,7 @@ def calibrate_linker(
     }
     content: dict[str, Any] = {
         **header("calibration", FORMAT, PROTOCOL),
+        "linker": Path(linker_name or default_linkers.OPEN).name,
         "index": index_recall(linker, to_test),
         "data": words,
         "left_out_of_test": sharing_report(shared),
@@ -356,6 +357,18 @@ def summary(found: dict[str, Any]) -> str:
     return "\n".join([*lines, *found["not_reached"]])
 
 
+def only_measured(linker_name: str | None, made: str) -> str:
+    """Return why nothing is written into a linker that other programs share, for the terminal; "" for other linkers.
+
+    Args:
+        linker_name: A registered linker or a linker's folder; None is the default linker.
+        made: What would be written, which is also the option for its file: "calibration" or "ranker".
+    """
+    if not default_linkers.is_shared(linker_name or default_linkers.OPEN):
+        return ""
+    return f"Other programs share this linker, so it was only measured. --{made} FILE writes the {made}."
+
+
 def calibrate_and_write(
     linker_name: str | None,
     fit: Sequence[str],
@@ -379,8 +392,8 @@ def calibrate_and_write(
         data: Folder of corpora.
         out: JSON file for the figures.
         most: Most mentions of each part that are fitted on.
-        calibration: File for the calibration; None: calibration.json in the linker's folder. A registered linker, which other programs share, is
-            only measured then.
+        calibration: File for the calibration; None: calibration.json in the linker's folder. A linker that other programs share, such as
+            a registered one, is only measured then.
         gpu_id: Number of the GPU that encodes; -1 is the CPU.
 
     Returns:
@@ -404,9 +417,10 @@ def calibrate_and_write(
         made = replace(made, built_for={**made.built_for, **default_linkers.hpo_inputs()})
     elif linker_name == default_linkers.HPO_FAST:
         made = replace(made, built_for={**made.built_for, **default_linkers.hpo_fast_inputs()})
+    note = ""
     if calibration is not None:
         write_text(calibration, made.to_json())
-    elif not default_linkers.is_shared(linker_name or default_linkers.OPEN):  # a linker that other programs share stays as it is
+    elif not (note := only_measured(linker_name, "calibration")):
         bundle.write_calibration(folder, made)
     write_text(out, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
-    return summary(found)
+    return "\n".join(filter(None, [summary(found), note]))

@@ -1,7 +1,8 @@
 """Train a linker's ranker: `python -m training ranker --linker open --fit ncbi-train,bc5cdr-train,gsc-dev`.
 
 It is trained on the gold mentions of several corpora. To measure it on a corpus or on a part of `--test`, it is trained only on the other corpora.
-The ranker is written into the linker's folder or to the file of `--ranker`, the figures into metrics/ranker.json.
+The ranker is written into the linker's folder, if other programs do not share it, or to the file of `--ranker`, and the figures into
+metrics/ranker.json.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ import numpy as np
 import spacy
 
 from spacy_sapbert import bundle
-from spacy_sapbert.build import default_linkers
 from spacy_sapbert.candidates import DECIMALS
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.files import write_text
@@ -25,6 +25,7 @@ from spacy_sapbert.ranking.ranker import FEATURES, Ranker
 from ..corpora import GOLD
 from ..loop.encoders import use_gpu
 from .benchmarks import BenchmarkReader
+from .calibrate import only_measured
 from .evaluate import header
 from .parts import check_fit_and_test, known_gold, read_apart
 
@@ -118,8 +119,8 @@ def train_and_write(
         test: Parts of corpora to measure on.
         data: Folder of corpora.
         out: JSON file for the figures.
-        ranker: File for the ranker; None: ranker.json in the linker's folder, whose calibration is removed. A registered linker, which other programs
-            share, is only measured then.
+        ranker: File for the ranker; None: ranker.json in the linker's folder, whose calibration is removed. A linker that other programs share,
+            such as a registered one, is only measured then.
         gpu_id: Number of the GPU that encodes; -1 is the CPU.
 
     Returns:
@@ -130,9 +131,10 @@ def train_and_write(
     """
     nowhere = Path("no-such-folder")
     made, found, folder = train_ranker(linker_name, fit, test, BenchmarkReader(data, nowhere, nowhere, nowhere), gpu_id=gpu_id)
+    note = ""
     if ranker is not None:
         write_text(ranker, made.to_json())
-    elif not default_linkers.is_shared(linker_name or default_linkers.OPEN):  # a linker that other programs share stays as it is
+    elif not (note := only_measured(linker_name, "ranker")):
         bundle.write_calibration(folder, None)
         bundle.write_ranker(folder, made)
     write_text(out, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
@@ -142,4 +144,5 @@ def train_and_write(
         lines.append(
             f"{name}: {row['n']:,}, {row['found']:.1f}%, {row['cosine']['at1']:.1f} -> {after[0]} ({row['cosine']['at5']:.1f} -> {after[1]})"
         )
-    return "\n".join([*lines, "weights: " + ", ".join(f"{name} {weight:.3f}" for name, weight in found["weights"].items())])
+    lines.append("weights: " + ", ".join(f"{name} {weight:.3f}" for name, weight in found["weights"].items()))
+    return "\n".join([*lines, *filter(None, [note])])

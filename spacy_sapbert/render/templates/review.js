@@ -33,27 +33,29 @@ const listNotes = guarded(async (more = false) => {
   state.total = found.total;
   showNotes();
   if (more) return;
-  if (state.picks === picks) await openNote(state.notes.length ? state.notes[0][0] : null);
-  else filter(); // the reviewer has chosen a mention meanwhile: stay there
+  if (state.picks === picks) await openNote(state.notes.length ? state.notes[0][0] : null, 0, true);
+  else filter(); // the reviewer has chosen a mention or a note meanwhile: stay there
 });
 
 function showNotes() {
   $("notes").replaceChildren(...state.notes.map(([id, linked, mentions]) => {
     const link = make("a", null, { href: "#" }, make("span", id), make("b", mentions === null ? "" : linked, { title: "linked mentions" }));
     if (state.note && state.note.id === id) link.setAttribute("aria-current", "true");
-    link.addEventListener("click", (event) => { event.preventDefault(); openNote(id); });
+    link.addEventListener("click", (event) => { event.preventDefault(); pickNote(id); });
     return make("li", null, {}, link);
   }));
   $("more").hidden = state.notes.length >= state.total;
 }
 
-const openNote = guarded(async (id, chosen = 0) => {
+// Show a note, and choose one of its mentions: 0 is the first that is open. `listed`: no one asked for this note; it is the first of a list.
+const openNote = guarded(async (id, chosen = 0, listed = false) => {
   const asked = ++state.opened, picks = state.picks;
   state.wanted = id;
   tell("");
   if (id === null) { state.note = null; $("note").replaceChildren(make("p", "No notes.", { className: "none" })); showPanel(); return; }
   const note = await get("/review/note", { id });
   if (asked !== state.opened) return; // another note has been opened meanwhile
+  if (listed && state.note && state.picks !== picks) return openNote(state.note.id, state.chosen); // the reviewer has chosen a mention meanwhile: stay there
   state.note = note;
   const text = document.createElement("div");
   text.innerHTML = note.html; // escaped by the server; the policy of the page does not run scripts in it
@@ -80,9 +82,15 @@ const openNote = guarded(async (id, chosen = 0) => {
   choose(chosen || (first ? first.number : 0), Boolean(chosen));
 });
 
+// Open a note because the reviewer wants it.
+function pickNote(id) {
+  state.picks += 1;
+  openNote(id);
+}
+
 function neighbour(step) {
   const at = state.notes.findIndex(([id]) => state.note && id === state.note.id) + step;
-  if (at >= 0 && at < state.notes.length) openNote(state.notes[at][0]);
+  if (at >= 0 && at < state.notes.length) pickNote(state.notes[at][0]);
 }
 
 // -- filters ----------------------------------------------------------------------------------------------------------
@@ -214,11 +222,12 @@ function adding() {
 
 const say = guarded(async (said, next = false) => {
   if (!reviewer()) { $("reviewer").focus(); throw new Error("Type your name into the field Reviewer first."); }
-  const here = state.note.id, picks = state.picks;
+  const here = state.note ? state.note.id : null, picks = state.picks;
   const answer = await (await ask("/review/events", said)).json(), { mention } = answer;
   learn([{ ...said, ...answer, reviewer: reviewer(), undoes: said.kind === "undo" ? said.event : null }]);
-  if (answer.note && answer.note !== here) await openNote(answer.note, mention); // an event of another note was undone
-  else if (state.wanted === here) { // the reviewer has not gone to another note meanwhile
+  const left = state.wanted !== here; // the reviewer has gone to another note meanwhile
+  if (!left && answer.note && answer.note !== here) await openNote(answer.note, mention); // an event of another note was undone
+  else if (!left) {
     let chosen = state.picks === picks && mention ? mention : state.chosen;
     if (next && state.picks === picks) {
       const all = inOrder(), at = all.findIndex((each) => each.number === state.chosen);
@@ -271,7 +280,7 @@ function wordsOf({ kind, name, cui, concept }) {
 
 // The names that were added, or rejected for good, the last one first. Reviewers can take back their own.
 function showNames() {
-  const names = [...log.events.values()].filter((each) => each.name && !log.undone.has(each.event)).reverse();
+  const names = [...log.events.values()].filter((each) => each.name && !log.undone.has(each.event)).sort((one, other) => other.event - one.event);
   $("name-list").replaceChildren(...names.map((each) => {
     const own = each.reviewer === reviewer();
     return make("li", null, {}, make("span", `${wordsOf(each)} (${each.reviewer})`, { title: each.cui || "" }), own ? action("Take back", () => takeBack(each)) : "");

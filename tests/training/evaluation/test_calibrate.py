@@ -210,8 +210,11 @@ def test_a_linker_that_other_programs_share_is_only_measured(
     shutil.copytree(tiny_linker, cache / "linker")
     if shared:
         monkeypatch.setenv("SPACY_SAPBERT_CACHE", str(cache))
-    command("calibrate", ["--linker", str(cache / "linker"), "--data", str(data), "--out", str(tmp_path / "m.json")])
-    assert "ece" in json.loads((tmp_path / "m.json").read_text())
+    shown = command("calibrate", ["--linker", str(cache / "linker"), "--data", str(data), "--out", str(tmp_path / "m.json")])
+    found = json.loads((tmp_path / "m.json").read_text())
+    assert "ece" in found
+    assert found["linker"] == "linker"  # a path of this machine is not written
+    assert shown.endswith("it was only measured. --calibration FILE writes the calibration.\n") is shared
     assert (cache / "linker" / bundle.CALIBRATION).exists() is not shared
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.ranking.fit import Example
-from spacy_sapbert.ranking.ranker import FEATURES, read_ranker
+from spacy_sapbert.ranking.ranker import FEATURES, Ranker, read_ranker
 from training.evaluation.benchmarks import BenchmarkReader
 from training.evaluation.ranker import measured, right_within, train_and_write, train_ranker
 
@@ -51,6 +51,20 @@ def test_bad_input(tmp_path: Path) -> None:
         train_ranker("open", [], [], reader(tmp_path))
     with pytest.raises(SapbertError, match=r"\[E519\].*gsc-dev"):
         train_ranker("open", ["gsc-dev"], ["gsc-dev"], reader(tmp_path))
+
+
+@pytest.mark.parametrize("shared", [False, True])
+def test_the_ranker_is_written_into_no_linker_that_other_programs_share(shared: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "cache" / "linker"
+    folder.mkdir(parents=True)
+    if shared:
+        monkeypatch.setenv("SPACY_SAPBERT_CACHE", str(tmp_path / "cache"))
+    made = Ranker(COSINE, "an encoder", "some data")
+    monkeypatch.setattr("training.evaluation.ranker.train_ranker", lambda *_, **__: (made, {"corpora": {}, "weights": {"cosine": 1.0}}, folder))
+    shown = train_and_write(str(folder), ["gsc-dev"], [], tmp_path, tmp_path / "metrics.json").splitlines()
+    note = "Other programs share this linker, so it was only measured. --ranker FILE writes the ranker."
+    assert shown[1:] == ["weights: cosine 1.000", *[note] * shared]
+    assert (folder / "ranker.json").exists() is not shared
 
 
 def test_on_real_corpora(data_folder: Path, tmp_path: Path) -> None:
