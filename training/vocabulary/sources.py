@@ -129,16 +129,18 @@ def open_sources(assets: Path) -> list[Source]:
             concepts = READERS[origin.kind](paths)
             found.append(Source(paths[0].name, concepts, origin.kind))
         else:
-            found += [_of_humans(origin, path) for path in paths]
+            found += [_corrected(origin, path) for path in paths]
     return without_partial(mesh.with_known_names(found))
 
 
-def _of_humans(origin: Origin, path: Path) -> Source:
-    """Read a file of an origin, without the terms for animals."""
+def _corrected(origin: Origin, path: Path) -> Source:
+    """Read a file of an origin, without the terms for animals, and without wrong mappings."""
     source = read_source(path)
     if origin.vocabulary == uberon.VOCABULARY:
         return uberon.without_animals(source, path)
-    return mondo.without_animals(source, path) if path.name.startswith(mondo.FILE) else source
+    if origin.vocabulary != mondo.VOCABULARY:
+        return source
+    return mondo.without_wrong_mappings(mondo.without_animals(source, path) if path.name.startswith(mondo.FILE) else source)
 
 
 def without_partial(sources: list[Source], name: str = "medquad") -> list[Source]:
