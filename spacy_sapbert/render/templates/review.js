@@ -312,9 +312,14 @@ function moveSpan() {
 
 // -- figures, concepts, other reviewers -------------------------------------------------------------------------------
 
+function percent(share) {
+  const shown = `${(100 * share).toFixed(1)}%`;
+  return shown === "100.0%" && share < 1 - 1e-9 ? "over 99.9%" : shown;
+}
+
 const figures = guarded(async () => {
   const wished = $("wished").checkValidity() && $("wished").value ? { wished: $("wished").value } : {};
-  const found = await get("/review/report", wished), all = found.precision[0], percent = (share) => `${(100 * share).toFixed(1)}%`;
+  const found = await get("/review/report", wished), all = found.precision[0];
   const parts = [counted(found.notes, "note"), counted(found.mentions, "mention"), `${counted(found.open, "link")} still open`];
   if (all.reviewed) parts.push(`${all.right} of ${all.reviewed} right: ${percent(all.precision)} (${percent(all.low)} to ${percent(all.high)}${$("order").value === "random" ? "" : "; for a fair figure, review in random order"})`);
   if (found.left !== null) parts.push(`${counted(found.left, "link")} left to review for ${percent(found.wished)}`);
