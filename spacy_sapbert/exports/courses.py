@@ -83,6 +83,7 @@ _LATER = re.compile(
     r"(?:[ ,](?:on|from|starting|beginning|effective|the|morning|of))*[ ](?:tomorrow|next[ ](?:week|month|visit|appointment|monday|tuesday|wednesday|thursday|friday|saturday|sunday)|in[ ](?:\d{1,2}|an?|one|two|three|four|five|six|seven|"
     r"ten|few|several)(?:[ ](?:more|few))?(?:[ ]?(?:-|to)[ ]?\d{1,2})?[ ](?:days?|weeks?|months?))\b"
 )
+_FROM = re.compile(rf"[^.;:\n{_DRUG}]{{0,60}}?\b(?:from|starting)[ ](?:tomorrow|tmrw|tmw|tom|today|tonight)\b")  # "stop A, B from tomorrow"
 # "hold if SBP < 100", "stop 5 days before surgery"
 _CONDITION = re.compile(r"[^.;:\n]{0,60}?\b(?:if|unless|prior[ ]to|before|for[ ](?:sbp|dbp|bp|map|hr|rr|pulse|systolic|heart|sedation|inr))\b")
 
@@ -123,7 +124,7 @@ def course_of(text: str, start: int, end: int, others: Sequence[tuple[int, int]]
         return KEPT if future and _said(earlier).startswith("continu") else course
     if _AGAIN.match(after):
         return ACTIVE
-    if _CONDITION.match(after):
+    if _CONDITION.match(after) or (_DRUG in clause[earlier.end() :] and _FROM.match(after)):
         return None
     return KEPT if _ORDER.match(_said(earlier)) and (future or _LATER.match(after)) else course
 
