@@ -83,6 +83,7 @@ _LATER = re.compile(
     r"(?:[ ,](?:on|from|starting|beginning|effective|the|morning|of))*[ ](?:tomorrow|next[ ](?:week|month|visit|appointment|monday|tuesday|wednesday|thursday|friday|saturday|sunday)|in[ ](?:\d{1,2}|an?|one|two|three|four|five|six|seven|"
     r"ten|few|several)(?:[ ](?:more|few))?(?:[ ]?(?:-|to)[ ]?\d{1,2})?[ ](?:days?|weeks?|months?))\b"
 )
+_NOW = re.compile(r"[^.;:\n]{0,40}?\b(?:now|today|immediately|at[ ]this[ ](?:time|point))\b")  # "will hold aspirin for now"
 _FROM = re.compile(rf"[^.;:\n{_DRUG}]{{0,60}}?\b(?:from|starting)[ ](?:tomorrow|tmrw|tmw|tom|today|tonight)\b")  # "stop A, B from tomorrow"
 # "hold if SBP < 100", "stop 5 days before surgery"
 _CONDITION = re.compile(r"[^.;:\n]{0,60}?\b(?:if|unless|prior[ ]to|before|for[ ](?:sbp|dbp|bp|map|hr|rr|pulse|systolic|heart|sedation|inr))\b")
@@ -113,6 +114,7 @@ def course_of(text: str, start: int, end: int, others: Sequence[tuple[int, int]]
             return ACTIVE
         if _CONDITION.match(after, later.end()):
             return None
+        future = future and not _NOW.match(after, later.end())
         return KEPT if future or (_ORDER.match(_said(later)) and _LATER.match(after, later.end())) else course
     if earlier is None or _NO_FACT.search(clause, 0, earlier.start()):
         return None
@@ -126,6 +128,7 @@ def course_of(text: str, start: int, end: int, others: Sequence[tuple[int, int]]
         return ACTIVE
     if _CONDITION.match(after) or (_DRUG in clause[earlier.end() :] and _FROM.match(after)):
         return None
+    future = future and not _NOW.match(after)
     return KEPT if _ORDER.match(_said(earlier)) and (future or _LATER.match(after)) else course
 
 

@@ -621,6 +621,8 @@ def test_a_drug_to_be_avoided_is_not_intended(text: str, status: str) -> None:
         ("Stop aspirin tomorrow.", "active"),
         ("Hold aspirin starting next week.", "active"),
         ("Plan to continue aspirin.", "active"),
+        ("We will hold aspirin for now.", "on-hold"),
+        ("Aspirin will be discontinued at this time.", "stopped"),
         ("Aspirin will be started.", "intended"),
         ("Stop aspirin, see PCP next week.", "stopped"),
         ("He will see his PCP, who stopped aspirin.", "stopped"),
