@@ -13,7 +13,7 @@ _TYPE = {"id": "T184", "name": "Sign or Symptom"}
 URL = "https://uts.nlm.nih.gov/uts/umls/concept/"
 _FEVER = {"id": "C0015967", "name": "Fever", "types": [_TYPE], "url": f"{URL}C0015967"}
 _ATTACK = {"id": "C0027051", "name": "Myocardial infarction", "types": [{"id": "T047", "name": "Disease or Syndrome"}], "url": f"{URL}C0027051"}
-FEVER_ROW = {  # of NOTE
+FEVER_ROW: dict[str, Any] = {  # of NOTE
     "start": 15,
     "end": 20,
     "mention": "fever",
