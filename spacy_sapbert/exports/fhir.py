@@ -17,7 +17,8 @@ from .allergies import FOOD, Roles, roles_of
 from .base import LinkedNote, Origin, groups_of, has, identifier, is_code, linked, write_json_lines
 from .courses import ACTIVE, COMPLETED, INTENDED, KEPT, ON_HOLD, STOPPED, course_of
 from .doses import Dose, dose_of
-from .drug_lists import DrugLists
+from .drug_lists import MEDICATIONS, DrugLists
+from .measured import is_measured
 from .values import CONCENTRATION, DOSES, SYSTEM, Value, number_after, score_after, unit_of, value_after
 from .vital_signs import blood_pressure_after, vital_sign_after
 
@@ -132,8 +133,10 @@ def _resource(place: int, rows: list[Row], roles: Roles, lists: DrugLists, note:
     listed = row.get("section") == LABS and _RESULT.match(note.text, row["end"]) is not None  # not "Started on furosemide 40 mg" below the results
     measured = listed or (value is not None and CONCENTRATION.fullmatch(value.code) is not None)
     test = _is_test(row)
+    dose = dose_of(note.text, row["start"], row["end"], _end_of_dose(note.text, rows[:place])) if "CHEM" in groups and not measured else None
+    # "CBC, TSH" and "creatinine peaked at 1.7" are tests as well
+    measured = measured or ("CHEM" in groups and dose is None and row.get("section") != MEDICATIONS and is_measured(note.text, place, rows))
     if "CHEM" in groups and not measured and (not test or row["label"] == "CHEM"):
-        dose = dose_of(note.text, row["start"], row["end"], _end_of_dose(note.text, rows[:place]))
         return _medication(base, row, subject, source, dose, _medication_status(lists, place, rows, dose))
     if test or ("CHEM" in groups and measured):
         following = rows[place + 1] if place + 1 < len(rows) else None  # "CRP 214 bili 88": the value ends where the next test begins

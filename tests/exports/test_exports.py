@@ -172,8 +172,10 @@ MORE = {  # concepts of allergies and laboratory values
     "C0231832": ("respiratory rate", ["T201"], {}),
     "C0369768": ("oxygen saturation", ["T201"], {}),
     "C0020740": ("Ibuprofen", ["T109", "T121"], {}),
+    "C0010294": ("Creatinine", ["T109", "T121", "T123"], {}),
+    "C0009555": ("complete blood count", ["T059"], {}),
 }
-C, P, D, A, R, N, K, H, B, GCS, INR, HR, PH, CT, PAIN, METFORMIN, ALBUTEROL, TEMP, RR, O2, IBUPROFEN = MORE
+C, P, D, A, R, N, K, H, B, GCS, INR, HR, PH, CT, PAIN, METFORMIN, ALBUTEROL, TEMP, RR, O2, IBUPROFEN, CREATININE, CBC = MORE
 
 
 def found_in(text: str, *mentions: tuple[str, str, str]) -> list[Any]:
@@ -726,6 +728,38 @@ def test_headings_of_a_long_list_take_little_time(piece: str) -> None:
     for end in range(len(text) - 200, len(text)):
         lists.course(end - 1, end)
     assert time.process_time() - begun < 0.5
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("CBC, creatinine in 6 weeks.", OBSERVATION),
+        ("creatinine and CBC", OBSERVATION),
+        ("CBC, creatinine/potassium", OBSERVATION),
+        ("AKI, creatinine peaked at 1.7", OBSERVATION),
+        ("creatinine was elevated", OBSERVATION),
+        ("Check the creatinine tomorrow.", OBSERVATION),
+        ("Recheck potassium and creatinine.", OBSERVATION),
+        ("creatinine level", OBSERVATION),
+        # nothing says that it is measured
+        ("CBC. creatinine", MEDICATION),
+        ("CBC was drawn, creatinine given", MEDICATION),
+        ("creatinine was given", MEDICATION),
+        ("creatinine infusion, CBC", MEDICATION),
+        ("CBC, creatinine 5 mg daily", MEDICATION),
+        ("Meds: CBC, creatinine", MEDICATION),
+    ],
+)
+def test_a_substance_of_the_body_that_is_measured_is_no_drug(text: str, kind: str) -> None:
+    known = {"creatinine": (CREATININE, "CHEM"), "potassium": (K, "CHEM"), "CBC": (CBC, "PROC")}
+    places = sorted((text.index(name), name, *known[name]) for name in known if name in text)
+    found = found_in(text, *((name, cui, label) for _, name, cui, label in places))
+    assert dict(brief(each)[1::-1] for each in found)["creatinine"] == kind
+
+
+def test_a_drug_beside_a_test_is_a_drug() -> None:
+    found = found_in("CBC, aspirin", ("CBC", CBC, "PROC"), ("aspirin", "C0004057", "CHEM"))
+    assert [brief(each)[:2] for each in found] == [(OBSERVATION, "CBC"), (MEDICATION, "aspirin")]
 
 
 def test_a_procedure_to_be_avoided_is_not_prepared() -> None:
