@@ -7,12 +7,14 @@ import gzip
 import io
 import json
 import os
+import sys
 import warnings
 from pathlib import Path
 from typing import Any, Dict, Iterator, List
 
 import pytest
 import spacy
+import typer
 from readers.helpers import RELEASE, relation, write_release
 from spacy.language import Language
 from tiny_encoders import make_bert, with_code
@@ -20,10 +22,11 @@ from typer.testing import CliRunner
 
 from spacy_sapbert.build import default_linkers
 from spacy_sapbert.cli import app, linking, read_notes
+from spacy_sapbert.cli.app import command
 from spacy_sapbert.cli.inputs import open_inputs
 from spacy_sapbert.corpus.notes import NoteReader
 from spacy_sapbert.corpus.pipeline import make_pipeline
-from spacy_sapbert.errors import fail
+from spacy_sapbert.errors import SapbertWarning, fail
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -202,6 +205,21 @@ def test_a_pipeline_with_components_of_a_file(tmp_path: Path):
     assert "RuntimeError: no" in refused(*asked, "--code", code)
 
 
+def test_a_warning_is_printed_without_a_line_of_code() -> None:
+    where = typer.Typer()
+    where.callback()(lambda: None)  # with one command only, typer would take its name for an argument
+
+    @command(where, "risky")
+    def risky() -> None:
+        for category, message in ((SapbertWarning, SapbertWarning("W020", "anyone can read this")), (UserWarning, UserWarning("other"))):
+            sys.stderr.write(warnings.formatwarning(message, category, "typing.py", 7, "if all("))
+
+    before = warnings.formatwarning
+    said = CliRunner().invoke(where, ["risky"]).stderr
+    assert said == "[W020] anyone can read this\ntyping.py:7: UserWarning: other\n  if all(\n"
+    assert warnings.formatwarning is before
+
+
 @pytest.mark.e2e
 def test_a_pipeline_whose_component_nobody_registered(tmp_path: Path):
     nlp = spacy.blank("en")
@@ -210,7 +228,8 @@ def test_a_pipeline_whose_component_nobody_registered(tmp_path: Path):
     config.write_text(config.read_text().replace("pipeline = []", 'pipeline = ["mine"]') + '\n[components.mine]\nfactory = "nobodys"\n')
     said = run("link", "a cold", "--pipeline", tmp_path / "pipeline", code=1)
     assert said.stderr.startswith("[E402]")
-    assert "nobodys" in said.stderr
+    assert "no component 'nobodys' is registered here. Import the Python file that registers it (--code FILE)" in said.stderr
+    assert len(said.stderr.splitlines()) == 1
 
 
 def test_umls_by_its_name_says_what_to_do():

@@ -23,7 +23,7 @@ from spacy.tokens import Doc, Span
 from spacy_sapbert import render
 from spacy_sapbert.kb.knowledge_base import Entity
 from spacy_sapbert.render.html import marked_note, page_script
-from spacy_sapbert.render.records import count, reasons
+from spacy_sapbert.render.records import count, percent, reasons
 
 VOID = {"meta", "br", "wbr", "hr", "img", "link", "input"}
 TEXT = 'Mother had fits.\n\n  - floppy baby, <b>fits</b> & "zorbing"\n'
@@ -537,3 +537,27 @@ def test_what_is_denied_does_not_look_like_what_is_there(judged: Doc, kb: Simple
 )
 def test_why_a_mention_is_linked_in_words(explain: dict[str, Any], cui: str, probability: float | None, expected: list[str]) -> None:
     assert reasons({"explain": explain, "cui": cui, "probability": probability}) == expected
+
+
+@pytest.mark.parametrize(
+    ("share", "digits", "words"),
+    [
+        (1.0, 0, "100%"),
+        (0.995, 0, "over 99%"),  # it would be rounded to 100%
+        (0.9999, 0, "over 99%"),
+        (0.994, 0, "99%"),
+        (0.004, 0, "under 1%"),
+        (0.0, 0, "0%"),
+        (0.995, 1, "99.5%"),
+        (0.9996, 1, "over 99.9%"),
+        (0.0004, 1, "under 0.1%"),
+        (1.0, 1, "100.0%"),
+        (1 - 2**-52, 1, "100.0%"),  # a 1 that was computed
+    ],
+)
+def test_only_certain_shares_are_100_percent(share: float, digits: int, words: str) -> None:
+    assert percent(share, digits) == words
+
+
+def test_a_link_that_may_be_wrong_is_not_right_with_a_probability_of_100_percent() -> None:
+    assert reasons({"explain": {}, "cui": "C1", "probability": 0.995}) == ["right with a probability of over 99%"]

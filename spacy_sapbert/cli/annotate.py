@@ -54,7 +54,7 @@ def annotate(
     source: Path = typer.Argument(
         ...,
         metavar="IN",
-        help="A .parquet, .jsonl, .csv or .tsv file, or a folder of such files or of text files; all but .parquet may be compressed (.gz, .zst).",
+        help="A .parquet, .jsonl, .csv or .tsv file, or a folder of such files or of text files; all may be compressed (.gz, .zst).",
     ),
     out: Path = typer.Argument(..., metavar="OUT", help="Folder to write; if it exists, the run is resumed."),
     format: PartFormat = typer.Option(PartFormat.parquet, help="Format of the files. Each holds the notes of a partition; brat: a folder of files."),

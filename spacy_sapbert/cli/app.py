@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import functools
 import logging
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, ParamSpec
 
 import typer
 
-from ..errors import SapbertError, fail, logger
+from ..errors import SapbertError, SapbertWarning, fail, logger
 from ..files import unusable, valid_text
 from ..signals import describe_interrupt, raise_on_signals
 
@@ -62,7 +64,7 @@ def command(where: typer.Typer, name: str) -> Callable[[Callable[P, None]], Call
         def run(*args: P.args, **kwargs: P.kwargs) -> None:
             _show_log()
             try:
-                with raise_on_signals():
+                with raise_on_signals(), _plain_warnings():
                     function(*args, **kwargs)
             except KeyboardInterrupt as interrupt:
                 what, code = describe_interrupt(interrupt)
@@ -94,6 +96,21 @@ def _show_log() -> None:
     if not any(isinstance(handler, _OnStandardError) for handler in logger.handlers):
         logger.addHandler(_OnStandardError())
         logger.setLevel(logging.INFO)
+
+
+@contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """Print the warnings of the library as their messages, without the line of Python code that caused them."""
+    before: Any = warnings.formatwarning
+
+    def plain(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> str:
+        return f"{message}\n" if issubclass(category, SapbertWarning) else str(before(message, category, *where, **more))
+
+    warnings.formatwarning = plain
+    try:
+        yield
+    finally:
+        warnings.formatwarning = before
 
 
 def split_list(text: str) -> list[str]:

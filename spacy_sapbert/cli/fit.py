@@ -30,7 +30,7 @@ def calibrate(
 
     from .. import bundle
     from ..calibration import read_calibration
-    from ..render.records import count
+    from ..render.records import count, percent
 
     docs = read_docs(gold)
     if not 0.0 < target_precision < 1.0:
@@ -55,7 +55,9 @@ def calibrate(
         typer.echo(str(error))
         return
     kept = sum(p >= lowest for p in made.probabilities)
-    typer.echo(f"target_precision={target_precision}: links need a probability of at least {lowest:.3f}, which {kept / n:.0%} of these mentions have")
+    typer.echo(
+        f"target_precision={target_precision}: links need a probability of at least {lowest:.3f}, which {percent(kept / n)} of these mentions have"
+    )
 
 
 @command(app, "train-ranker")

@@ -38,7 +38,7 @@ from .outputs import EXPORTS, Format, check_format, check_out, export_docs, writ
 @command(app, "link")
 def link(
     inputs: list[str] = typer.Argument(
-        ..., help="A text, files (.txt, .jsonl, .csv, .tsv, also .gz or .zst, .parquet), folders of .txt files, or - for standard input."
+        ..., help="A text, files (.txt, .jsonl, .csv, .tsv, .parquet, also .gz or .zst), folders of .txt files, or - for standard input."
     ),
     format: Format = typer.Option(Format.table, help="Format of the output."),
     out: Path | None = typer.Option(None, help="File to write; default: standard output."),

@@ -47,6 +47,12 @@ _SEVERAL = frozenset(["parents", "siblings", "cousins", "relatives"])
 _IN_A_VISIT = frozenset(
     ["complains", "complained", "denies", "denied", "endorses", "presents", "presented", "reports", "reported", "states", "stated"]
 )
+# "Mother: had MI. Today she is well": how a relative is, unless the sentence is about a visit ("Today she is well and denies pain")
+_IS_WELL = re.compile(
+    rf"today,?[ ](?P<pronoun>he|she|they)[ ](?:is|are|remains?)[ ](?:still[ ])?(?:alive|living|well|healthy|doing[ ]well)\b"
+    rf"(?![^.;!?\n]*\b(?:{'|'.join(sorted(_IN_A_VISIT))}|c/o|complaining|here|visit|exam)\b)",
+    re.IGNORECASE,
+)
 # words at the beginning of a title that do not change its meaning
 _IGNORED_FIRST_WORDS = frozenset(
     [
@@ -147,13 +153,19 @@ def _about_patient(text: str, relative: _Heading, end: int) -> int:
     """
     words = frozenset(_WORD.findall(text[relative.start : relative.end].lower()))
     for sentence in _PATIENT.finditer(text, relative.end, end):
-        if (
-            sentence["pronoun"] is None
-            or sentence["verb"].lower() in _IN_A_VISIT
-            or words & (_SEVERAL | (_WOMEN if sentence["pronoun"].lower() == "he" else _MEN))
-        ):
+        pronoun = sentence["pronoun"]
+        if (well := _IS_WELL.match(text, sentence.end())) is not None and _may_be(words, well["pronoun"]):
+            continue
+        if pronoun is None or sentence["verb"].lower() in _IN_A_VISIT or not _may_be(words, pronoun):
             return sentence.end()
     return end
+
+
+def _may_be(relative: frozenset[str], pronoun: str) -> bool:
+    """Return whether "he", "she" or "they" may be a relative who is named with some words."""
+    if pronoun.lower() == "they":
+        return bool(relative & _SEVERAL)
+    return not relative & (_SEVERAL | (_WOMEN if pronoun.lower() == "he" else _MEN))
 
 
 def _title(heading: str) -> str:

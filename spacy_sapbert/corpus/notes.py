@@ -10,6 +10,8 @@ import hashlib
 import io
 import json
 import os
+import shutil
+import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,11 +34,12 @@ KINDS = {
     "parquet": PARQUET,
 }
 FORMS = (
-    "Give a .parquet, .jsonl, .csv or .tsv file, or a folder of such files or of text files (.txt, .text, .md); all but .parquet may be compressed "
+    "Give a .parquet, .jsonl, .csv or .tsv file, or a folder of such files or of text files (.txt, .text, .md); all may be compressed "
     "(.gz, .zst, .xz)"
 )
 MAX_FIELD = 1 << 30  # most characters in a field of a table; the default of the csv module is 128 Ki
 FIRST_LINES = 100  # the text field and the fields to keep must occur in so many first lines of a JSON Lines file
+PIECE = 1 << 20  # bytes of a compressed Parquet file that are unpacked together
 ROWS_AT_ONCE = 256  # rows of a Parquet file that are read together
 
 
@@ -130,7 +133,7 @@ def kind_of(path: Path) -> str | None:
     if ending in TABLES or (ending in JSON_LINES and packed):
         return "records"
     known = {suffix: kind for kind in ("texts", "jsonl", "parquet") for suffix in KINDS[kind]}
-    return known.get(ending) if not packed or ending in TEXTS else None
+    return known.get(ending)
 
 
 def find_files(folder: Path, suffixes: Sequence[str]) -> list[Path]:
@@ -229,7 +232,7 @@ def open_corpus(source: str | Path, size: int = 1000, *, text_field: str = "text
     """Cut a corpus into partitions.
 
     Args:
-        source: a .parquet, .jsonl, .csv or .tsv file, or a folder of such files or of text files, including its subfolders. All but .parquet may be
+        source: a .parquet, .jsonl, .csv or .tsv file, or a folder of such files or of text files, including its subfolders. All may be
             compressed.
         size: number of notes in a partition.
         text_field: field of JSON Lines or column of a table or of Parquet with the text.
@@ -260,8 +263,7 @@ def open_corpus(source: str | Path, size: int = 1000, *, text_field: str = "text
         elif kind == "records":
             _cut_records(cut, file, name, (text_field, id_field, *keep), fields)
         else:
-            _check_parquet(file, text_field, id_field, keep)
-            rows, at = int(load_parquet().read_metadata(file).num_rows), 0
+            rows, at = _check_parquet(file, text_field, id_field, keep), 0
             while at < rows:
                 taken = min(cut.room, rows - at)
                 cut.add(str(file), name, at, at + taken, notes=taken)
@@ -575,9 +577,8 @@ class _Rows:
     """
 
     def __init__(self, piece: Piece, text_field: str, id_field: str | None, keep: Sequence[str] = ()) -> None:
-        parquet = load_parquet()
         self.path, self.at = piece.path, 0
-        file = parquet.ParquetFile(piece.path)
+        file = load_parquet().ParquetFile(_unpacked(Path(piece.path)))
         groups: list[int] = []
         for group in range(file.num_row_groups):
             rows = file.metadata.row_group(group).num_rows
@@ -619,8 +620,23 @@ def load_parquet() -> Any:
     return pyarrow.parquet
 
 
-def _check_parquet(file: Path, text_field: str, id_field: str | None, keep: Sequence[str] = ()) -> None:
-    """Check that a Parquet file has the columns.
+def _unpacked(file: Path) -> Any:
+    """Return a Parquet file itself, or if it is compressed its content as a temporary file, because Parquet is not read from its beginning.
+
+    Raises:
+        SapbertError: E402, it is damaged; E407, zstandard is not installed; E411, it unpacks to too many bytes.
+    """
+    if file.suffix.lower() not in PACKED:
+        return file
+    content = tempfile.TemporaryFile()  # noqa: SIM115  # it is deleted when the reader of the rows no longer needs it
+    with open_binary(file) as packed:
+        shutil.copyfileobj(packed, content, PIECE)
+    content.seek(0)
+    return content
+
+
+def _check_parquet(file: Path, text_field: str, id_field: str | None, keep: Sequence[str] = ()) -> int:
+    """Check that a Parquet file has the columns, and return the number of its rows.
 
     Raises:
         SapbertError: E402, it is not a Parquet file, or its text column does not hold text; E408, a column is missing.
@@ -629,7 +645,8 @@ def _check_parquet(file: Path, text_field: str, id_field: str | None, keep: Sequ
     import pyarrow
 
     try:
-        schema = parquet.read_schema(file)
+        opened = parquet.ParquetFile(_unpacked(file))
+        schema, rows = opened.schema_arrow, int(opened.metadata.num_rows)
     except (pyarrow.ArrowException, OSError, ValueError) as error:  # ValueError: a name of a column is not UTF-8
         raise fail("E402", path=file, expected="a Parquet file", why=str(error).splitlines()[0]) from error
     for option, name in (("--text-field", text_field), ("--id-field", id_field), *(("--keep-columns", column) for column in keep)):
@@ -639,3 +656,4 @@ def _check_parquet(file: Path, text_field: str, id_field: str | None, keep: Sequ
     of = of.value_type if pyarrow.types.is_dictionary(of) else of
     if not (pyarrow.types.is_string(of) or pyarrow.types.is_large_string(of) or str(of) == "string_view"):
         raise fail("E402", path=file, expected="a corpus", why=f"its column '{text_field}' holds {of}, not text. Name another one: --text-field.")
+    return rows

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import warnings
 from collections.abc import Iterator
@@ -13,6 +14,8 @@ from ..errors import MissingFile, SapbertError, fail
 
 if TYPE_CHECKING:
     from spacy.language import Language
+
+_UNKNOWN_FACTORY = re.compile(r"\[E002\] Can't find factory for '([^'\n]+)'")  # a message of spaCy
 
 
 def load(
@@ -88,6 +91,10 @@ def make_pipeline(
     except SapbertError:  # raised by a component of this package in the pipeline
         raise
     except (OSError, ValueError) as error:  # spaCy's E050: there is no such pipeline; E002: a component is not registered, see --code
+        unknown = _UNKNOWN_FACTORY.search(str(error))
+        if unknown is not None:
+            why = f"no component '{unknown[1]}' is registered here. Import the Python file that registers it (--code FILE), or install its package."
+            raise fail("E402", path=pipeline, expected="a pipeline that can be loaded", why=why) from error
         raise fail("E402", path=pipeline, expected="a spaCy pipeline", why=str(error)) from error
     bound_tokenizer(nlp)
     has_linker = "sapbert_linker" in nlp.pipe_names

@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 
 STOPPED, ON_HOLD, COMPLETED, ACTIVE, INTENDED = "stopped", "on-hold", "completed", "active", "intended"
-KEPT = "kept"  # it must not be stopped, or was not: "do not stop warfarin"
+KEPT = "kept"  # it is still taken: it must not be stopped, was not, or will be stopped later: "do not stop warfarin", "will stop warfarin"
 
 _FAR = 100  # characters before and after a drug that are read
 _DRUG = "\x00"  # stands for another drug, in a list: "stopped aspirin and clopidogrel"
@@ -26,7 +26,7 @@ _WORDS_BEFORE = {
     rf"|{_CHANGED}(?:[ ]from[ ]{_DRUG})?[ ]to",
     INTENDED: r"(?:re)?start|resume|initiate|begin",
 }
-_BARE = r"(?=[ ]?(?:$|[).,;\n]|\b(?:for|until|x|on|at|after)\b))"  # "lisinopril - HOLD", not "IV fluids, hold diet"
+_BARE = r"(?=[ ]?(?:$|[).,;\n]|\b(?:for|until|x|on|at|after|tomorrow|next|in)\b))"  # "lisinopril - HOLD", not "IV fluids, hold diet"
 _WORDS_AFTER = {
     STOPPED: rf"stopped|discontinued|ceased|(?:stop|discontinue){_BARE}|{_DC}",
     ON_HOLD: rf"on[ ]hold|(?:with)?held|hold{_BARE}|suspended|paused",
@@ -49,7 +49,7 @@ _GAP = re.compile(
     r"meds?|medications?|drugs?|doses?|then|also|again|patient['’]s|pt['’]s|low|high|therapy|including|such[ ]as)\b)*"
 )
 _AFTER = re.compile(
-    rf"(?:(?:{_LISTED})+{_DRUG}(?=[ ,]*(?:both[ ]|all[ ])?(?:were|are|have|had|will[ ]be)\b))?(?:[ ,(:–—-]|\b(?:which|that|was|were|is|are|has|have|had|been|being|will[ ]be|then|also|later|recently|subsequently|now|currently|again|therapy|"
+    rf"(?:(?:{_LISTED})+{_DRUG}(?=[ ,]*(?:both[ ]|all[ ])?(?:were|are|have|had|will[ ]be)\b))?(?:[ ,(:–—-]|\b(?:which|that|was|were|is|are|has|have|had|been|being|will(?:[ ]be)?|to[ ]be|plan(?:s|ned)?[ ]to|then|also|later|recently|subsequently|now|currently|again|therapy|"
     rf"treatment)\b)*\b(?:{_any_of(_WORDS_AFTER)})(?![\w-]){_WORKS}"
     rf"(?![ ](?:(?:the|a|an|his|her|their|on|taking)[ ])*{_DRUG})"  # not "aspirin, started warfarin", and not "the gel stopped the bleeding"
     r"(?![ ](?:the|a|an|his|her|their)[ ](?!(?:day|night|evening|morning|week|month|year|few|couple)\b))"
@@ -73,6 +73,18 @@ _AGAIN = re.compile(
     rf"[^.;:\n{_DRUG}]{{0,60}}?(?:,|\b(?:and|but|then)\b)(?:[ ](?:and|but|then|it|was|were|has|have|been|later|subsequently|now|since|is|being))*[ ]"
     r"(?:re-?started|resumed|re-?initiated)(?=[ ]?(?:$|[.,;)\n]|\b(?:on|in|at|before|prior|after|when|once|upon|for|by|during|today|yesterday|this|last|with|post\w*)\b|\d))"
 )
+# it has not happened yet: "will stop", "plan to hold", "are going to discontinue"
+_FUTURE = r"\b(?:will|['’]ll|shall|(?:is|are|am)[ ](?:to|going[ ]to|about[ ]to)|to[ ]be|plan(?:s|ned)?(?:[ ]is)?[ ](?:to|for)|planning[ ](?:to|on)|intend(?:s|ing)?[ ]to|scheduled[ ]to)\b"
+_WILL = re.compile(rf"{_FUTURE}(?:[ ][\w'’]+){{0,3}}[ ]*$")
+_WILL_BE = re.compile(_FUTURE)
+# "stop aspirin tomorrow", but not "stopped aspirin in 2 days"
+_ORDER = re.compile(r"(?:stop(?:ping)?|discontinu(?:e|ing)|d/?c|(?:with)?hold(?:ing)?|suspend(?:ing)?|pause|pausing|off)(?![\w'’])")
+_LATER = re.compile(
+    r"(?:[ ,](?:on|from|starting|beginning|effective|the|morning|of))*[ ](?:tomorrow|next[ ](?:week|month|visit|appointment|monday|tuesday|wednesday|thursday|friday|saturday|sunday)|in[ ](?:\d{1,2}|an?|one|two|three|four|five|six|seven|"
+    r"ten|few|several)(?:[ ](?:more|few))?(?:[ ]?(?:-|to)[ ]?\d{1,2})?[ ](?:days?|weeks?|months?))\b"
+)
+_NOW = re.compile(r"[^.;:\n]{0,40}?\b(?:now|today|immediately|at[ ]this[ ](?:time|point))\b")  # "will hold aspirin for now"
+_FROM = re.compile(rf"[^.;:\n{_DRUG}]{{0,60}}?\b(?:from|starting)[ ](?:tomorrow|tmrw|tmw|tom|today|tonight)\b")  # "stop A, B from tomorrow"
 # "hold if SBP < 100", "stop 5 days before surgery"
 _CONDITION = re.compile(r"[^.;:\n]{0,60}?\b(?:if|unless|prior[ ]to|before|for[ ](?:sbp|dbp|bp|map|hr|rr|pulse|systolic|heart|sedation|inr))\b")
 
@@ -95,18 +107,34 @@ def course_of(text: str, start: int, end: int, others: Sequence[tuple[int, int]]
         later = None
     # what is said after a list counts for all its drugs, but not for the first one in "continue lisinopril, metoprolol stopped"
     if later is not None and (earlier is None or _DRUG not in later[0] or _DRUG in clause[earlier.end() :]):
-        halted = _course(later) != ACTIVE
-        if halted and _AGAIN.match(after, later.end()):
+        course, future = _course(later), _WILL_BE.search(later[0]) is not None
+        if course == ACTIVE:
+            return ACTIVE if not future else KEPT if _said(later).startswith("continue") else INTENDED
+        if _AGAIN.match(after, later.end()):
             return ACTIVE
-        return None if halted and _CONDITION.match(after, later.end()) else _course(later)
+        if _CONDITION.match(after, later.end()):
+            return None
+        future = future and not _NOW.match(after, later.end())
+        return KEPT if future or (_ORDER.match(_said(later)) and _LATER.match(after, later.end())) else course
     if earlier is None or _NO_FACT.search(clause, 0, earlier.start()):
         return None
-    halted = _course(earlier) in (STOPPED, ON_HOLD)
+    course, future = _course(earlier), _WILL.search(clause, 0, earlier.start()) is not None
+    halted = course in (STOPPED, ON_HOLD)
     if _NEGATED.search(clause, 0, earlier.start()):
         return KEPT if halted else None
-    if halted and _AGAIN.match(after):
+    if not halted:
+        return KEPT if future and _said(earlier).startswith("continu") else course
+    if _AGAIN.match(after):
         return ACTIVE
-    return None if halted and _CONDITION.match(after) else _course(earlier)
+    if _CONDITION.match(after) or (_DRUG in clause[earlier.end() :] and _FROM.match(after)):
+        return None
+    future = future and not _NOW.match(after)
+    return KEPT if _ORDER.match(_said(earlier)) and (future or _LATER.match(after)) else course
+
+
+def _said(found: re.Match[str]) -> str:
+    """Return the words that name a course."""
+    return found[str(found.lastgroup)]
 
 
 def _course(found: re.Match[str]) -> str:

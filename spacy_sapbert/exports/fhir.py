@@ -17,6 +17,8 @@ from .allergies import FOOD, Roles, roles_of
 from .base import LinkedNote, Origin, groups_of, has, identifier, is_code, linked, write_json_lines
 from .courses import ACTIVE, COMPLETED, INTENDED, KEPT, ON_HOLD, STOPPED, course_of
 from .doses import Dose, dose_of
+from .drug_lists import MEDICATIONS, DrugLists
+from .measured import is_measured
 from .values import CONCENTRATION, DOSES, SYSTEM, Value, number_after, score_after, unit_of, value_after
 from .vital_signs import blood_pressure_after, vital_sign_after
 
@@ -106,14 +108,14 @@ def _entries(note: LinkedNote, origin: Origin) -> list[Resource]:
 
 def resources_of(note: LinkedNote, document_id: str) -> Iterator[Resource]:
     """Yield the resources for the records of a note, in their order."""
-    rows = linked(note)
+    rows, lists = linked(note), DrugLists(note.text)
     roles = roles_of(note, rows)
     for place in range(len(rows)):
-        if place not in roles.others and (resource := _resource(place, rows, roles, note, document_id)) is not None:
+        if place not in roles.others and (resource := _resource(place, rows, roles, lists, note, document_id)) is not None:
             yield resource
 
 
-def _resource(place: int, rows: list[Row], roles: Roles, note: LinkedNote, document_id: str) -> Resource | None:
+def _resource(place: int, rows: list[Row], roles: Roles, lists: DrugLists, note: LinkedNote, document_id: str) -> Resource | None:
     """Return the resource for a record; None if there is no kind of resource for it."""
     row = rows[place]
     groups, value = groups_of(row), value_after(note.text, row["end"])
@@ -131,9 +133,11 @@ def _resource(place: int, rows: list[Row], roles: Roles, note: LinkedNote, docum
     listed = row.get("section") == LABS and _RESULT.match(note.text, row["end"]) is not None  # not "Started on furosemide 40 mg" below the results
     measured = listed or (value is not None and CONCENTRATION.fullmatch(value.code) is not None)
     test = _is_test(row)
+    dose = dose_of(note.text, row["start"], row["end"], _end_of_dose(note.text, rows[:place])) if "CHEM" in groups and not measured else None
+    # "CBC, TSH" and "creatinine peaked at 1.7" are tests as well
+    measured = measured or ("CHEM" in groups and dose is None and row.get("section") != MEDICATIONS and is_measured(note.text, place, rows))
     if "CHEM" in groups and not measured and (not test or row["label"] == "CHEM"):
-        dose = dose_of(note.text, row["start"], row["end"], _end_of_dose(note.text, rows[:place]))
-        return _medication(base, row, subject, source, dose, _medication_status(note.text, place, rows, dose))
+        return _medication(base, row, subject, source, dose, _medication_status(lists, place, rows, dose))
     if test or ("CHEM" in groups and measured):
         following = rows[place + 1] if place + 1 < len(rows) else None  # "CRP 214 bili 88": the value ends where the next test begins
         text = note.text if following is None or not _is_test(following) else note.text[: following["start"]]
@@ -182,14 +186,16 @@ def _end_of_dose(text: str, rows: list[Row]) -> int:
     return int(rows[-1]["end"]) if dose is None else dose.end
 
 
-def _medication_status(text: str, place: int, rows: list[Row], dose: Dose | None) -> str:
-    """Return the status of a MedicationStatement: what the words around the drug say of its course, and its statuses."""
-    row = rows[place]
+def _medication_status(lists: DrugLists, place: int, rows: list[Row], dose: Dose | None) -> str:
+    """Return the status of a MedicationStatement: what the words around the drug say of its course, its statuses, and the heading of its list."""
+    row, text = rows[place], lists.text
     near = [each for each in rows[max(place - _LISTED, 0) : place + _LISTED + 1] if each is not row and "CHEM" in groups_of(each)]
     others = [_with_dose(each, dose_of(text, each["start"], each["end"], each["start"])) for each in near]
     course = course_of(text, *_with_dose(row, dose), others)
     if course == KEPT:
         return ACTIVE  # "do not stop warfarin": the drug is negated for the rules of statuses, but it is taken
+    if course is None:
+        course = lists.course(*_with_dose(row, dose), others)
     if course in (STOPPED, ON_HOLD, COMPLETED):
         return course
     if has(row, "negated") or _avoided(text, row):

@@ -19,6 +19,7 @@ from ..kb.knowledge_base import Entity, KnowledgeBase
 Row = dict[str, Any]
 
 NIL = "NIL"
+ROUNDING = 1e-9  # a share that is nearer to 0 or 1 differs from it only by the rounding of floating-point numbers
 STATUS = "assertion"  # the extension that clinical_status writes
 # status -> its name on the page and in the table
 STATUS_NAMES = {"negated": "denied", "uncertain": "uncertain", "hypothetical": "hypothetical", "historical": "past", "family": "family"}
@@ -227,8 +228,21 @@ def reasons(row: Row) -> list[str]:
         else:
             found.append(f"no exact match; the concept's most similar name is {name}")
     if row["probability"] is not None:
-        found.append(f"right with a probability of {row['probability']:.0%}")
+        found.append(f"right with a probability of {percent(row['probability'])}")
     return found
+
+
+def percent(share: float, digits: int = 0) -> str:
+    """Return a share (0 to 1) in percent; "over 99%" and "under 1%" for a share that would be rounded to 100% or 0% but is not 1 or 0.
+
+    Args:
+        share: the share.
+        digits: decimals of the percentage.
+    """
+    shown, least = f"{share:.{digits}%}", 10.0 ** -(digits + 2)  # the smallest share that is not shown as 0%
+    if share < 1 - ROUNDING and shown == f"{1:.{digits}%}":
+        return f"over {1 - least:.{digits}%}"
+    return f"under {least:.{digits}%}" if share > ROUNDING and shown == f"{0:.{digits}%}" else shown
 
 
 def group_of(row: Row) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..render.records import count
+from ..render.records import count, percent
 from .measures import agreements, left_in, precisions
 from .store import ReviewStore
 
@@ -37,8 +37,8 @@ def in_words(figures: dict[str, Any]) -> str:
     lines = [f"{count(figures['notes'], 'note')}, {count(figures['mentions'], 'mention')}"]
     for each in figures["precision"]:
         if each["reviewed"]:
-            interval = f"95% interval {each['low']:.1%} to {each['high']:.1%}"
-            lines.append(f"{each['what']}: {each['right']} of {each['reviewed']} right, {each['precision']:.1%} ({interval})")
+            interval = f"95% interval {percent(each['low'], 1)} to {percent(each['high'], 1)}"
+            lines.append(f"{each['what']}: {each['right']} of {each['reviewed']} right, {percent(each['precision'], 1)} ({interval})")
         else:
             lines.append(f"{each['what']}: none reviewed")
     lines.append(BIASED)
@@ -50,6 +50,8 @@ def in_words(figures: dict[str, Any]) -> str:
     if figures["left"] is None:
         lines.append(f"open: {count(figures['open'], 'link')}; without a calibration, the number of right ones among them can't be estimated")
     else:
-        now = "" if figures["expected"] is None else f" (expected now: {figures['expected']:.1%})"
-        lines.append(f"to review for a precision of {figures['wished']:.0%}{now}: {figures['left']:,} of {count(figures['open'], 'open link')}")
+        now = "" if figures["expected"] is None else f" (expected now: {percent(figures['expected'], 1)})"
+        lines.append(
+            f"to review for a precision of {percent(figures['wished'], 1)}{now}: {figures['left']:,} of {count(figures['open'], 'open link')}"
+        )
     return "\n".join(lines)

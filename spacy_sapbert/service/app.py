@@ -30,6 +30,7 @@ from . import schemas
 from .about import about_linker
 from .batching import Batcher
 from .concepts import concept_of, search_concepts
+from .exported import link_responses, metrics_responses
 from .guard import PROBLEM, REQUEST_ID, ClientGone, Guard, problem_of
 from .linking import Linked, Linking, Lookup, Spans, Task, Text, as_key
 from .metrics import CONTENT_TYPE, Metrics
@@ -38,10 +39,6 @@ from .review import add_review
 from .settings import ServiceSettings
 
 AnswerFormat = Literal["json", "fhir", "omop", "phenopackets", "bioc", "brat", "comprehend"]
-# media types of the answers of /link, for the OpenAPI description
-EXPORTED: dict[int | str, dict[str, Any]] = {
-    200: {"content": {each.media_type.partition(";")[0]: {"schema": {"type": "string"}} for each in FORMATS.values()}}
-}
 RETURN_MEMORY_EVERY = 1000  # tasks, after which free memory is returned to the system
 MAX_CONCEPTS = 100  # most concepts that a search returns
 
@@ -256,7 +253,11 @@ def create_app(make: Callable[[], Language], settings: ServiceSettings | None = 
 
 def _add_links(app: FastAPI, service: Service) -> None:
     @app.post(
-        "/link", response_model=schemas.LinkResponse, responses={**PROBLEMS, **EXPORTED}, tags=["link"], summary="Find and link the mentions of texts"
+        "/link",
+        response_model=schemas.LinkResponse,
+        responses={**PROBLEMS, **link_responses()},
+        tags=["link"],
+        summary="Find and link the mentions of texts",
     )
     async def link(
         asked: schemas.LinkRequest,
@@ -321,7 +322,7 @@ def _add_concepts(app: FastAPI, service: Service) -> None:
     @app.get("/concepts", response_model=schemas.SearchResponse, responses=PROBLEMS, tags=["concepts"], summary="Search concepts")
     async def search(
         query: Annotated[str, Query(min_length=1, max_length=1000, description="An identifier, a code, a name, or its beginning.")],
-        limit: Annotated[int, Query(ge=1, le=MAX_CONCEPTS)] = 10,
+        limit: Annotated[int, Query(ge=1, le=MAX_CONCEPTS, description="Most concepts to return.")] = 10,
     ) -> Response:
         service.check_text(query)
         found = await run_in_threadpool(search_concepts, service.linking.linker, query, limit)
@@ -363,7 +364,7 @@ def _add_state(app: FastAPI, service: Service) -> None:
     async def version() -> dict[str, Any]:
         return await run_in_threadpool(about_linker, service.linking.nlp, service.linking.linker, service.settings)
 
-    @app.get("/metrics", tags=["state"], summary="Metrics for Prometheus: counts and times", response_class=Response)
+    @app.get("/metrics", tags=["state"], summary="Metrics for Prometheus: counts and times", response_class=Response, responses=metrics_responses())
     async def metrics() -> Response:
         return Response(service.metrics.exposition(), media_type=CONTENT_TYPE)
 

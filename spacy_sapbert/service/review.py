@@ -26,6 +26,7 @@ from ..review.report import report
 from ..review.store import MAX_PAGE, ReviewStore
 from ..review.view import note_view
 from . import review_schemas as schemas
+from .exported import REVIEW_FORMATS, export_responses
 from .linking import Linked, Linking, Text
 from .problems import NOT_IN_REVIEW, REVIEW_PROBLEMS
 
@@ -38,11 +39,8 @@ HEADERS = {
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
 }
 Order = Literal["note", "doubt", "random"]
-FORMATS = {"gold": ("gold.spacy", "application/octet-stream"), "jsonl": ("gold.jsonl", "application/x-ndjson")} | {
-    "usagi": ("mappings.csv", "text/csv"),
-    "sssom": ("mappings.sssom.tsv", "text/tab-separated-values"),
-    "names": ("names.tsv", "text/tab-separated-values"),
-}
+SKIPPED = "Number of items of the list to skip."
+EXPORTS = "gold: a DocBin of spaCy; jsonl: the same as JSON Lines; usagi, sssom: tables of mention and concept; names: the added names."
 
 
 class Review:
@@ -138,7 +136,7 @@ class Review:
         return {"total": len(found), "concepts": [[cui, name_of(kb, cui), count] for cui, count in found[offset : offset + limit]]}
 
     def export(self, kind: str) -> bytes:
-        """Return the export of the review in a format of `FORMATS`, as bytes."""
+        """Return the export of the review in a format of `REVIEW_FORMATS`, as bytes."""
         linking, store = self._linking(), self.store
         if kind == "gold":
             return gold.to_docbin(store, linking.nlp).to_bytes()
@@ -188,11 +186,11 @@ def add_review(app: FastAPI, service: Any, path: Path) -> None:
         summary="Notes of the review, one page of the list",
     )
     async def notes(
-        order: Order = "note",
-        limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 50,
-        offset: Annotated[int, Query(ge=0, le=MAX_NUMBER)] = 0,
-        find: Annotated[str, Query(max_length=1000)] = "",
-        cui: Annotated[str, Query(max_length=256)] = "",
+        order: Annotated[Order, Query(description="Of the notes: as they were added, the most doubtful first, or random.")] = "note",
+        limit: Annotated[int, Query(ge=1, le=MAX_PAGE, description="Most notes to return.")] = 50,
+        offset: Annotated[int, Query(ge=0, le=MAX_NUMBER, description=SKIPPED)] = 0,
+        find: Annotated[str, Query(max_length=1000, description="Only notes whose id or text contains this.")] = "",
+        cui: Annotated[str, Query(max_length=256, description="Only notes with a mention of this concept.")] = "",
     ) -> Response:
         def answer() -> Any:
             if find or cui:
@@ -209,7 +207,7 @@ def add_review(app: FastAPI, service: Any, path: Path) -> None:
         responses={**REVIEW_PROBLEMS, **NOT_IN_REVIEW},
         summary="A note with its mentions; it is linked again if the linker has changed",
     )
-    async def note(request: Request, note_id: Annotated[str, Query(alias="id", max_length=1000)]) -> Response:
+    async def note(request: Request, note_id: Annotated[str, Query(alias="id", max_length=1000, description="Id of the note.")]) -> Response:
         found = await run_in_threadpool(store.note, note_id)
         linker = await run_in_threadpool(lambda: review.linker)
         state = state_of(linker)
@@ -226,9 +224,9 @@ def add_review(app: FastAPI, service: Any, path: Path) -> None:
         summary="Concepts of all mentions, with the number of their mentions; one page of the list",
     )
     async def concepts(
-        limit: Annotated[int, Query(ge=1, le=MAX_PAGE)] = 100,
-        offset: Annotated[int, Query(ge=0, le=MAX_NUMBER)] = 0,
-        find: Annotated[str, Query(max_length=200)] = "",
+        limit: Annotated[int, Query(ge=1, le=MAX_PAGE, description="Most concepts to return.")] = 100,
+        offset: Annotated[int, Query(ge=0, le=MAX_NUMBER, description=SKIPPED)] = 0,
+        find: Annotated[str, Query(max_length=200, description="Only concepts whose id or name contains this.")] = "",
     ) -> Response:
         return _json(await run_in_threadpool(review.concepts, find, limit, offset))
 
@@ -253,7 +251,7 @@ def add_review(app: FastAPI, service: Any, path: Path) -> None:
         responses=REVIEW_PROBLEMS,
         summary="Events after a given one, to follow other reviewers",
     )
-    async def later(after: Annotated[int, Query(ge=0, le=MAX_NUMBER)] = 0) -> Response:
+    async def later(after: Annotated[int, Query(ge=0, le=MAX_NUMBER, description="Number of the last event that is known already.")] = 0) -> Response:
         return _json(await run_in_threadpool(review.events, after))
 
     @app.get(
@@ -263,18 +261,18 @@ def add_review(app: FastAPI, service: Any, path: Path) -> None:
         responses=REVIEW_PROBLEMS,
         summary="Precision with intervals, agreement, number of links left to review",
     )
-    async def figures(wished: Annotated[float, Query(gt=0, lt=1)] = 0.95) -> Response:
+    async def figures(wished: Annotated[float, Query(gt=0, lt=1, description="The precision to reach by reviewing.")] = 0.95) -> Response:
         return _json(await run_in_threadpool(report, store, wished))
 
     @app.get(
         "/review/export",
         tags=["review"],
         response_class=Response,
-        responses={**REVIEW_PROBLEMS, 200: {"content": {kind: {"schema": {"type": "string"}} for _, kind in FORMATS.values()}}},
+        responses={**REVIEW_PROBLEMS, **export_responses()},
         summary="Gold annotations, tables of mentions and concepts, added names",
     )
-    async def export(kind: Annotated[Literal["gold", "jsonl", "usagi", "sssom", "names"], Query(alias="format")]) -> Response:
-        name, media_type = FORMATS[kind]
+    async def export(kind: Annotated[Literal["gold", "jsonl", "usagi", "sssom", "names"], Query(alias="format", description=EXPORTS)]) -> Response:
+        name, media_type = REVIEW_FORMATS[kind]
         content = await run_in_threadpool(review.export, kind)
         return Response(content, media_type=media_type, headers={**HEADERS, "content-disposition": f'attachment; filename="{name}"'})
 

@@ -13,7 +13,7 @@ _TYPE = {"id": "T184", "name": "Sign or Symptom"}
 URL = "https://uts.nlm.nih.gov/uts/umls/concept/"
 _FEVER = {"id": "C0015967", "name": "Fever", "types": [_TYPE], "url": f"{URL}C0015967"}
 _ATTACK = {"id": "C0027051", "name": "Myocardial infarction", "types": [{"id": "T047", "name": "Disease or Syndrome"}], "url": f"{URL}C0027051"}
-_FEVER_MENTION = {  # of NOTE
+FEVER_ROW: dict[str, Any] = {  # of NOTE
     "start": 15,
     "end": 20,
     "mention": "fever",
@@ -162,14 +162,14 @@ class TextResult(BaseModel):
 class LinkResponse(BaseModel):
     """The results of the texts, in the order of the request."""
 
-    model_config = example_of({"results": [{"id": "17", "mentions": [_FEVER_MENTION]}]})
+    model_config = example_of({"results": [{"id": "17", "mentions": [FEVER_ROW]}]})
     results: list[TextResult]
 
 
 class MentionsResponse(BaseModel):
     """The mentions of the request, in its order."""
 
-    model_config = example_of({"mentions": [_FEVER_MENTION]})
+    model_config = example_of({"mentions": [FEVER_ROW]})
     mentions: list[Mention]
 
 

@@ -156,7 +156,13 @@ def test_a_relative_before_a_colon_ends_with_its_line() -> None:
         ("Mother: MI. 45 y.o. female with cough.", [("family_history", "Mother"), ("other", "45")]),
         ("Mother: MI. 45 y/o F here for cough.", [("family_history", "Mother"), ("other", "45")]),
         ("Mother: MI. 72M with cough.", [("family_history", "Mother"), ("other", "72M")]),
+        ("Mother: had MI. Today she is well and denies pain.", [("family_history", "Mother"), ("other", "Today")]),
+        ("Mother: had MI. Today she has chest pain.", [("family_history", "Mother"), ("other", "Today")]),
+        ("Father: had MI. Today she is well, with diabetes.", [("family_history", "Father"), ("other", "Today")]),
+        ("Mother: had MI. Today is a good day.", [("family_history", "Mother"), ("other", "Today")]),
         # still the relative
+        ("Mother: had MI. Today she is well, with diabetes.", [("family_history", "Mother")]),
+        ("Parents: both had MI. Today they are alive.", [("family_history", "Parents")]),
         ("Mother: MI. 62 years old, alive with HTN.", [("family_history", "Mother")]),
         ("Brother: well. 2 years of depression.", [("family_history", "Brother")]),
         ("Father: heart disease; i.e. MI at 50.", [("family_history", "Father")]),

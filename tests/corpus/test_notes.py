@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import pickle
 import tempfile
@@ -218,12 +219,20 @@ def table(delimiter: str = ",") -> bytes:
     return b"\xef\xbb\xbf" + stream.getvalue().encode()
 
 
+def parquet_bytes(columns: dict[str, list[Any]]) -> bytes:
+    stream = io.BytesIO()
+    pq.write_table(pa.table(columns), stream)
+    return stream.getvalue()
+
+
 @pytest.mark.parametrize("size", [1, 2, 100])
-@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.csv.gz", "a.CSV.zst", "a.tsv.xz", "a.jsonl.gz", "a.jsonl.zst"])
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.csv.gz", "a.CSV.zst", "a.tsv.xz", "a.jsonl.gz", "a.jsonl.zst", "a.parquet.gz", "a.pq.zst"])
 def test_tables_and_compressed_files_are_read_whole_whatever_the_size(tmp_path: Path, name: str, size: int) -> None:
     if "jsonl" in name:
         lines = [json.dumps({"note": text, **({"id": f"n{i}"} if i else {})}) for i, text in enumerate(TEXTS_OF_TABLE)]
         data = "\n".join(lines).encode()
+    elif ".p" in name:
+        data = parquet_bytes({"note": TEXTS_OF_TABLE, "id": [f"n{i}" if i else None for i in range(len(TEXTS_OF_TABLE))]})
     else:
         data = table("\t" if ".tsv" in name else ",")
     corpus = open_corpus(packed(tmp_path / name, data), size, text_field="note")
@@ -264,6 +273,13 @@ def test_a_truncated_file_is_named(tmp_path: Path) -> None:
     path = packed(tmp_path / "a.csv.gz", b"text\n" + b"fever and cough\n" * 10_000)
     path.write_bytes(path.read_bytes()[:-20])
     with pytest.raises(SapbertError, match=r"E402.*a\.csv\.gz"):
+        open_corpus(path)
+
+
+def test_a_truncated_compressed_parquet_file_is_named(tmp_path: Path) -> None:
+    path = packed(tmp_path / "a.parquet.gz", parquet_bytes({"text": ["fever"] * 1000}))
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(SapbertError, match=r"E402.*a\.parquet\.gz"):
         open_corpus(path)
 
 

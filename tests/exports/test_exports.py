@@ -27,6 +27,7 @@ from spacy_sapbert.context.status import kind_of
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.exports import athena, bioc, brat, comprehend, courses, doses, fhir, omop, phenopackets, values, vital_signs
 from spacy_sapbert.exports.base import LinkedNote, Origin
+from spacy_sapbert.exports.drug_lists import DrugLists
 from training.corpora.brat import read_brat
 
 pytestmark = pytest.mark.usefixtures("one_thread")
@@ -171,8 +172,10 @@ MORE = {  # concepts of allergies and laboratory values
     "C0231832": ("respiratory rate", ["T201"], {}),
     "C0369768": ("oxygen saturation", ["T201"], {}),
     "C0020740": ("Ibuprofen", ["T109", "T121"], {}),
+    "C0010294": ("Creatinine", ["T109", "T121", "T123"], {}),
+    "C0009555": ("complete blood count", ["T059"], {}),
 }
-C, P, D, A, R, N, K, H, B, GCS, INR, HR, PH, CT, PAIN, METFORMIN, ALBUTEROL, TEMP, RR, O2, IBUPROFEN = MORE
+C, P, D, A, R, N, K, H, B, GCS, INR, HR, PH, CT, PAIN, METFORMIN, ALBUTEROL, TEMP, RR, O2, IBUPROFEN, CREATININE, CBC = MORE
 
 
 def found_in(text: str, *mentions: tuple[str, str, str]) -> list[Any]:
@@ -214,7 +217,7 @@ ALLERGY, CONDITION, MEDICATION, OBSERVATION = "AllergyIntolerance", "Condition",
             "ALLERGIES:\nPenicillin (rash). Takes aspirin.\nPeanut\n\nMEDS: aspirin",
             [("Penicillin", C, "CHEM"), ("rash", R, "DISO"), ("aspirin", "C0004057", "CHEM"), ("Peanut", N, "OBJC"), ("aspirin", "C0004057", "CHEM")],
             [(ALLERGY, "Penicillin", "confirmed", "rash"), (MEDICATION, "aspirin", "active"), (ALLERGY, "Peanut", "confirmed")]
-            + [(MEDICATION, "aspirin", "unknown")],
+            + [(MEDICATION, "aspirin", "active")],
         ),
         (
             "She is allergic to penicillin and peanut, but takes aspirin.",
@@ -611,6 +614,22 @@ def test_a_drug_to_be_avoided_is_not_intended(text: str, status: str) -> None:
         ("Aspirin was held on admission and restarted on 3/4.", "active"),
         ("Stopped aspirin for the biopsy and then resumed.", "active"),
         ("There is no need to stop aspirin.", "active"),
+        # what will be stopped is still taken
+        ("Will stop aspirin.", "active"),
+        ("Plan to stop aspirin tomorrow.", "active"),
+        ("We will hold aspirin.", "active"),
+        ("Aspirin will be stopped.", "active"),
+        ("Aspirin 81 mg daily, to be discontinued on Friday.", "active"),
+        ("Stop aspirin tomorrow.", "active"),
+        ("Hold aspirin starting next week.", "active"),
+        ("Plan to continue aspirin.", "active"),
+        ("We will hold aspirin for now.", "on-hold"),
+        ("Aspirin will be discontinued at this time.", "stopped"),
+        ("Aspirin will be started.", "intended"),
+        ("Stop aspirin, see PCP next week.", "stopped"),
+        ("He will see his PCP, who stopped aspirin.", "stopped"),
+        ("Stopped aspirin and will resume it in 2 weeks.", "stopped"),
+        ("Stop metformin, aspirin from tomorrow.", "unknown"),
         ("Start aspirin.", "intended"),
         ("We will start aspirin.", "intended"),
         ("Resume aspirin.", "intended"),
@@ -648,6 +667,99 @@ def test_the_course_of_a_drug(text: str, status: str) -> None:
     places = sorted((shown.index(name), name, cui) for name, cui in drugs if name in shown)
     found = found_in(shown, *((name, cui, judged(shown, name, "CHEM")) for _, name, cui in places))
     assert found[[name for _, name, _ in places].index("aspirin")].status == status
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [
+        ("Discharge medications:\naspirin 81 mg daily\n", "active"),
+        ("Discharge Medications:\n\n1. metformin 1 g Sig: one tablet daily.\n2. aspirin 81 mg\n", "active"),
+        ("DISCHARGE MEDICATIONS:\nSCHEDULED:\naspirin 81 mg\n", "active"),
+        ("Medications on admission:\naspirin 81 mg\n", "active"),
+        ("Medications prior to admission:\n- metformin\n- aspirin\n", "active"),
+        ("CURRENT MEDICATIONS\naspirin 81 mg\n", "active"),
+        ("Current medications: Include metformin and aspirin.", "active"),
+        ("Home meds: multivitamin, aspirin", "active"),
+        ("Meds: metformin 1 g bid, aspirin 81 mg", "active"),
+        ("CONTINUE taking these medications:\naspirin", "active"),
+        ("DISCONTINUED MEDICATIONS:\naspirin 81 mg\n", "stopped"),
+        ("STOP taking these medications:\naspirin 81 mg\n", "stopped"),
+        ("Discharge medications:\nmetformin\nStop:\naspirin\n", "stopped"),
+        ("Medications held:\naspirin 81 mg\n", "on-hold"),
+        ("Home medications (held on admission):\naspirin\n", "on-hold"),
+        ("Discharge medications:\nmetformin\n\nHeld:\naspirin\n", "on-hold"),
+        ("PLAN:\nHold:\n- aspirin\n", "on-hold"),
+        ("Completed medications:\naspirin\n", "completed"),
+        ("DISCHARGE MEDICATION LIST\nAllergies: none\nNEW\n1. metformin 1 g\n2. aspirin 81 mg\n", "active"),
+        ("Other problems: asthma\n\nCONTINUE\n9. metformin 1 g daily    10. aspirin 81 mg\n", "active"),
+        ("Other problems: asthma\n\nSTOP\n- aspirin 81 mg: caused bleeding\n", "stopped"),
+        ("Other problems: asthma\n\nSTOP\n- metformin: nausea, aspirin level 1.7\n", "unknown"),
+        ("STOP\n- metformin\n\nNot given: flu shot. Aspirin given 3/9.\n", "unknown"),
+        ("PLAN:\nStart:\n- aspirin\n", "intended"),
+        # the words around a drug say more than its heading
+        ("Discharge medications:\naspirin 81 mg - stopped\n", "stopped"),
+        ("Discharge medications:\nNo aspirin\n", "not-taken"),
+        ("Discharge medications:\nmetformin, which was given with aspirin", "unknown"),
+        ("Discharge medications: none. Aspirin was given in the ED.", "unknown"),
+        # the list for the time after discharge says more than that of the admission
+        ("Medications on admission:\naspirin\n\nDischarge medications:\nmetformin\n", "unknown"),
+        # headings that do not say it
+        ("Prior medications:\naspirin\n", "unknown"),
+        ("Medications given:\naspirin\n", "unknown"),
+        ("Procedure: colonoscopy\nMedications: aspirin\n", "unknown"),
+        ("Discharge medications:\nStop:\nmetformin\nOther:\naspirin\n", "unknown"),
+        ("PLAN:\nHold:\n- metformin\n\naspirin\n", "unknown"),
+    ],
+)
+def test_the_course_of_a_drug_by_the_heading_of_its_list(text: str, status: str) -> None:
+    shown = text.replace("Aspirin", "aspirin")
+    places = sorted((shown.index(name), name, cui) for name, cui in (("aspirin", "C0004057"), ("metformin", METFORMIN)) if name in shown)
+    found = found_in(shown, *((name, cui, judged(shown, name, "CHEM")) for _, name, cui in places))
+    statuses = {each.medicationCodeableConcept.text: each.status for each in found if each.get_resource_type() == MEDICATION}
+    assert statuses["aspirin"] == status
+
+
+@pytest.mark.parametrize("piece", [" 1", "take ", "\n- ", "A:\n", "and and ", "Sig: x\n", "Hold:\nx\n", ". ", "aspirin, "])
+def test_headings_of_a_long_list_take_little_time(piece: str) -> None:
+    text = "Discharge medications:\n" + piece * 20_000
+    lists = DrugLists(text)
+    assert lists.sections  # finding them is not what is timed
+    begun = time.process_time()
+    for end in range(len(text) - 200, len(text)):
+        lists.course(end - 1, end)
+    assert time.process_time() - begun < 0.5
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("CBC, creatinine in 6 weeks.", OBSERVATION),
+        ("creatinine and CBC", OBSERVATION),
+        ("CBC, creatinine/potassium", OBSERVATION),
+        ("AKI, creatinine peaked at 1.7", OBSERVATION),
+        ("creatinine was elevated", OBSERVATION),
+        ("Check the creatinine tomorrow.", OBSERVATION),
+        ("Recheck potassium and creatinine.", OBSERVATION),
+        ("creatinine level", OBSERVATION),
+        # nothing says that it is measured
+        ("CBC. creatinine", MEDICATION),
+        ("CBC was drawn, creatinine given", MEDICATION),
+        ("creatinine was given", MEDICATION),
+        ("creatinine infusion, CBC", MEDICATION),
+        ("CBC, creatinine 5 mg daily", MEDICATION),
+        ("Meds: CBC, creatinine", MEDICATION),
+    ],
+)
+def test_a_substance_of_the_body_that_is_measured_is_no_drug(text: str, kind: str) -> None:
+    known = {"creatinine": (CREATININE, "CHEM"), "potassium": (K, "CHEM"), "CBC": (CBC, "PROC")}
+    places = sorted((text.index(name), name, *known[name]) for name in known if name in text)
+    found = found_in(text, *((name, cui, label) for _, name, cui, label in places))
+    assert dict(brief(each)[1::-1] for each in found)["creatinine"] == kind
+
+
+def test_a_drug_beside_a_test_is_a_drug() -> None:
+    found = found_in("CBC, aspirin", ("CBC", CBC, "PROC"), ("aspirin", "C0004057", "CHEM"))
+    assert [brief(each)[:2] for each in found] == [(OBSERVATION, "CBC"), (MEDICATION, "aspirin")]
 
 
 def test_a_procedure_to_be_avoided_is_not_prepared() -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import copy
+import csv
+import io
 import json
 from typing import Any
+from xml.etree import ElementTree
 
 from fastapi.routing import APIRoute
 from starlette.testclient import TestClient
@@ -63,3 +66,15 @@ def fields(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: None if key in TABLES else fields(each) for key, each in value.items()}
     return None
+
+
+def shape(media_type: str, text: str) -> Any:
+    """Return what must be equal in an example and in a real answer: the columns of a table, the fields of JSON Lines, the elements of XML."""
+    if media_type == "application/x-ndjson":
+        return next(fields(json.loads(line)) for line in text.splitlines())
+    if media_type == "application/xml":
+        return {element.tag for element in ElementTree.fromstring(text).iter()}
+    rows = [row for row in csv.reader(io.StringIO(text), delimiter="," if media_type == "text/csv" else "\t") if row and row[0][0] != "#"]
+    assert len(rows) == 2, rows
+    assert len(rows[1]) == len(rows[0])
+    return rows[0]

@@ -265,6 +265,12 @@ def test_two_browsers_see_each_other_and_differ(browser: Any, served: Any) -> No
     bo.locator("#note mark", has_text="Fever").first.click()
     bo.keyboard.press("r")
     bo.wait_for_selector("#note mark.disputed:has-text('Fever')")
+    bo.wait_for_selector("#summary:has-text('Ann and Bo: the same for 0 of 1 mention, kappa 0.00')")
+    bo.locator("#note mark", has_text="Fever").first.click()
+    shown = bo.text_content("#panel")
+    (accepted, rejected) = store.events()
+    assert f"Ann: accept, {accepted.at[:10]} {accepted.at[11:16]} UTC" in shown  # who and when
+    assert f"Bo: reject, {rejected.at[:10]} {rejected.at[11:16]} UTC" in shown
     bo.check("#settles")
     bo.locator("#note mark", has_text="Fever").first.click()
     bo.keyboard.press("a")

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from described import check_answers, example_of, fields
+from described import check_answers, example_of, fields, shape
 from spacy.language import Language
 from starlette.testclient import TestClient
 
@@ -295,8 +295,11 @@ def test_what_comes_out(start: Start, kind: str) -> None:
     answer = client.get("/review/export", params={"format": kind})
     assert answer.status_code == 200
     assert "attachment" in answer.headers["content-disposition"]
+    media_type = answer.headers["content-type"].partition(";")[0]
+    described = client.get("/openapi.json").json()["paths"]["/review/export"]["get"]["responses"]["200"]["content"][media_type]
     if kind != "gold":
         assert "C9100027" in answer.text
+        assert shape(media_type, answer.text) == shape(media_type, described["examples"][kind]["value"])
 
 
 def test_without_a_review_there_is_no_page(nlp: Language) -> None:

@@ -18,7 +18,7 @@ from xml.etree import ElementTree
 
 import pytest
 import spacy
-from described import check_answers, example_of, fields
+from described import check_answers, example_of, fields, shape
 from fastapi import FastAPI
 from hypothesis import given
 from hypothesis import settings as hypothesis_settings
@@ -519,6 +519,41 @@ def test_an_example_has_the_fields_of_a_real_answer(client: TestClient) -> None:
             found.pop(name, None)
             example.pop(name, None)
         assert found == example, model
+
+
+def test_each_export_has_an_example_like_a_real_answer(client: TestClient) -> None:
+    described = client.get("/openapi.json").json()["paths"]["/link"]["post"]["responses"]["200"]["content"]
+    shown = {name: (kind, one["value"]) for kind, each in described.items() for name, one in each.get("examples", {}).items()}
+    assert set(shown) == {"fhir", "omop", "phenopackets", "bioc", "comprehend"}
+    assert described["application/zip"] == {"schema": {"type": "string", "format": "binary"}}  # brat
+    assert described["application/fhir+json"]["schema"] == {"type": "object"}
+    for name, (kind, example) in shown.items():
+        answer = client.post("/link", params={"format": name}, json={"texts": [{"id": "17", "text": "No fever."}]})
+        assert answer.headers["content-type"].partition(";")[0] == kind
+        if name == "fhir":
+            kinds = [[entry["resource"]["resourceType"] for entry in bundle["entry"]] for bundle in (answer.json(), example)]
+            assert kinds[0] == kinds[1] == ["DocumentReference", "Condition", "Provenance"]
+        elif name == "phenopackets":  # the linker of the test has no HPO
+            assert set(json.loads(answer.text)) <= set(json.loads(example))
+        elif name == "comprehend":  # it has other codes
+            assert json.loads(example).keys() == json.loads(answer.text).keys()
+        else:
+            assert shape(kind, answer.text) == shape(kind, example)
+
+
+def test_metrics_and_all_parameters_are_described(with_settings: Callable[..., TestClient], tmp_path: Path) -> None:
+    client = with_settings(review=tmp_path / "review.sqlite")
+    paths = client.get("/openapi.json").json()["paths"]
+    assert [
+        (path, given["name"])
+        for path, of in paths.items()
+        for each in of.values()
+        for given in each.get("parameters", [])
+        if not given["description"]
+    ] == []
+    example = paths["/metrics"]["get"]["responses"]["200"]["content"]["text/plain"]["example"]
+    names = {family.name for family in text_string_to_metric_families(client.get("/metrics").text)}
+    assert {family.name for family in text_string_to_metric_families(example)} <= names
 
 
 # -- limits -------------------------------------------------------------------------------------------------------------

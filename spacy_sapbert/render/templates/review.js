@@ -142,6 +142,8 @@ function action(text, work, key = "") {
   return button;
 }
 
+const when = ({ at }) => `, ${at.slice(0, 16).replace("T", " ")} UTC`; // the service writes times in UTC
+
 function showPanel() {
   const mention = current(), panel = $("panel");
   if (!mention) { panel.replaceChildren(make("p", "Choose a mention, or select text to add one.", { className: "none" }), ...adding()); return; }
@@ -152,8 +154,8 @@ function showPanel() {
   parts.push(meta);
   const proposed = state.note.concepts[mention.cui], other = mention.now === mention.cui ? "" : `The linker proposed ${mention.cui === "NIL" ? "no concept" : proposed ? proposed.name : mention.cui}: `;
   if (mention.why.length) parts.push(make("p", other + mention.why.join("; "), { id: "why" }));
-  for (const each of mention.decisions) parts.push(make("p", `${each.reviewer}: ${each.kind}${each.kind === "choose" ? ` ${each.cui}` : ""}`, { className: "soft" }));
-  if (mention.settled) parts.push(make("p", `settled by ${mention.settled.reviewer}: ${mention.settled.kind}`, { className: "soft" }));
+  for (const each of mention.decisions) parts.push(make("p", `${each.reviewer}: ${each.kind}${each.kind === "choose" ? ` ${each.cui}` : ""}${when(each)}`, { className: "soft" }));
+  if (mention.settled) parts.push(make("p", `settled by ${mention.settled.reviewer}: ${mention.settled.kind}${when(mention.settled)}`, { className: "soft" }));
   if (mention.disputed) parts.push(make("p", "The reviewers decided differently.", { className: "error" }));
   parts.push(make("div", null, { className: "row" }, action("Accept", () => decide("accept"), "a"), action("Reject", () => decide("reject"), "r"), action("No concept", () => decide("nil"), "0"), action("Undo", undo, "u")));
   parts.push(make("ol", null, { id: "candidates" }, ...mention.candidates.slice(0, 5).map(([id, score], i) => candidate(i + 1, id, state.note.concepts[id], score, mention))));
@@ -321,12 +323,18 @@ function moveSpan() {
 
 // -- figures, concepts, other reviewers -------------------------------------------------------------------------------
 
+function percent(share) {
+  const shown = `${(100 * share).toFixed(1)}%`;
+  return shown === "100.0%" && share < 1 - 1e-9 ? "over 99.9%" : shown;
+}
+
 const figures = guarded(async () => {
   const wished = $("wished").checkValidity() && $("wished").value ? { wished: $("wished").value } : {};
-  const found = await get("/review/report", wished), all = found.precision[0], percent = (share) => `${(100 * share).toFixed(1)}%`;
+  const found = await get("/review/report", wished), all = found.precision[0];
   const parts = [counted(found.notes, "note"), counted(found.mentions, "mention"), `${counted(found.open, "link")} still open`];
   if (all.reviewed) parts.push(`${all.right} of ${all.reviewed} right: ${percent(all.precision)} (${percent(all.low)} to ${percent(all.high)}${$("order").value === "random" ? "" : "; for a fair figure, review in random order"})`);
   if (found.left !== null) parts.push(`${counted(found.left, "link")} left to review for ${percent(found.wished)}`);
+  for (const { reviewers, mentions, same, kappa } of found.agreement) parts.push(`${reviewers.join(" and ")}: the same for ${same} of ${counted(mentions, "mention")}${kappa === null ? "" : `, kappa ${kappa.toFixed(2)}`}`);
   if (found.disputed) parts.push(`${found.disputed} disputed`);
   $("summary").textContent = parts.join(" · ");
 });
