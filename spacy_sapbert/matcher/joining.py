@@ -16,6 +16,7 @@ _OTHER_ITEM = re.compile(r".*(?:\.,|\n\s*(?:[-*•]|\d{1,2}[.)])|\n\s*\n)\s*|\(?
 MODIFIERS = frozenset(["ANAT", "PHEN", "CONC"])  # groups of names that often only describe what follows: "thyroid function", "metabolic profile"
 MEASURED = frozenset(["CHEM", "PROC"])  # groups of names that are a part of a finding: "sodium" in "sodium and potassium are low"
 WHOLE = frozenset(["DISO", "PROC"])  # labels of entities that such a name may be a part of: findings, tests and procedures
+_VERB = re.compile(r"[a-z]+(?:ed|(ing))", re.IGNORECASE)
 SHORT = 2  # letters; an entity of at most so many letters is dropped, unless a name was found in its place
 
 
@@ -78,8 +79,8 @@ def chosen(
     - a name is kept, and an entity that overlaps it is dropped ("chest pain" is kept, "mild chest pain" is not);
     - but a part of the body, a process or a concept that is the only name in a longer finding, test or procedure is dropped, and the entity is kept
       ("thyroid function" is kept, "thyroid" is not);
-    - an entity that overlaps no name is kept, unless its words are plain English ("symptoms", "overall quality"), it has at most two letters or
-      none, or it is in a skipped part of the text. Signs at its ends are left out (", neck").
+    - an entity that overlaps no name is kept, unless its words are plain English ("symptoms", "overall quality"), it is only a verb ("retracted",
+      "dissecting", but also "dilated"), it has at most two letters or none, or it is in a skipped part of the text. Signs at its ends are left out (", neck").
 
     Args:
         before: entities of the recogniser.
@@ -165,6 +166,8 @@ def _joined(entities: Sequence[Match], found: Sequence[Match], text: str, skippe
     def is_new(entity: Match) -> bool:
         word = text[entity.start : entity.end]
         if len(word) <= SHORT or not any(map(str.isalpha, word)) or all(map(is_plain, word.lower().split())):
+            return False
+        if entity.label in WHOLE and (verb := _VERB.fullmatch(word)) is not None and not (verb[1] and entity.label == FINDING):  # "cramping"
             return False
         if taken.overlap(entity.start, entity.end) or means_something_else(text, entity.start, entity.end, entity.label):
             return False

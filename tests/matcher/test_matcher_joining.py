@@ -69,6 +69,24 @@ def test_a_name_and_an_entity(text: str, entity: str, names: list[str], expected
     assert [text[one.start : one.end] for one in kept] == expected
 
 
+@pytest.mark.parametrize(
+    ("word", "label", "expected"),
+    [
+        ("retracted", "PROC", False),
+        ("Distended", "DISO", False),
+        ("dissecting", "PROC", False),
+        ("cramping", "DISO", True),
+        ("re-excised", "PROC", True),
+        ("not retracted", "PROC", True),
+        ("steroid-induced", "DISO", True),
+        ("retracted", "DEVI", True),
+    ],
+)
+def test_an_entity_that_is_only_a_verb_is_no_mention(word: str, label: str, expected: bool):
+    entity = Match(0, len(word), label, ent=word)
+    assert chosen([entity], [], text=word, join=True, overwrite=False)[0] == [entity] * expected
+
+
 def test_an_entity_in_a_skipped_part_is_no_mention():
     text = "[**Name**] seen for odd pain"
     entities = [ent(text, "**Name**"), ent(text, "odd pain")]
