@@ -141,6 +141,44 @@ def test_parts(names: list[str], text: str, part: str):
     assert part in [identity for _, identity in every]
 
 
+@pytest.mark.parametrize(
+    ("after", "ends"),
+    [
+        ("extending to the wrist", True),
+        ("measured today", True),
+        ("shows nothing", True),
+        ("shaft", False),
+        ("lining", False),
+        ("bed", False),
+    ],
+)
+def test_a_verb_ends_a_phrase(after: str, ends: bool):
+    ents, _ = grouped(matcher("forearm swelling", "swelling", all_key="all"), f"swelling of the forearm {after}")
+    assert ents == ["swelling of the forearm" if ends else "swelling"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("OA R knee", ["OA R knee"]),
+        ("PMH: OA L knee, gout", ["OA L knee"]),
+        ("fracture left wrist and cough", ["fracture left wrist"]),
+        ("old fracture left wrist, healed", ["fracture left wrist"]),
+        ("fracture left wrist swelling", []),
+        ("fracture. left wrist", []),
+        ("fracture right and left wrist", []),
+    ],
+)
+def test_a_side_stands_between_a_finding_and_its_site(text: str, expected: list[str]):
+    ents, _ = grouped(matcher("knee OA", "wrist fracture", all_key="all"), text)
+    assert ents == expected
+
+
+def test_a_lobe_is_a_part_of_the_lung():
+    doc = (component := matcher("lung nodule")).nlp.make_doc("RLL nodule, LUL")
+    assert [(ent.text, get_mention(ent, {}).text) for ent in component(doc).ents] == [("RLL nodule", "lung nodule")]
+
+
 def test_a_finding_is_not_shared_beyond_its_list():
     component = matcher("pain in the legs", "neck pain", all_key="all")
     for text in ("pain in the legs, stiff neck and cough", "pain in the legs; neck and hands", "pain in the legs. neck and hands"):
