@@ -40,6 +40,7 @@ from ..kb.writing import CAPITALS, MEASURED, POSSESSIVE, fits, has_value, in_cap
 from ..registry import check_linker_name
 from . import casing
 from .beside import FINDING, glued, is_adjective, is_title, means_something_else, names_many_tests
+from .contrast import IMAGING, with_contrast
 from .headed import headed
 from .joining import WHOLE, Match, Places, chosen, trimmed, with_items
 from .letters import letters
@@ -424,7 +425,10 @@ class ConceptMatcher(DocComponent):
     def predict(self, docs: Iterable[Doc]) -> List[List[Match]]:
         """Return the names in each Doc: the longest from left to right, then (in English) nested and overlapping names and parts of coordinations."""
         self.load()
-        return [list(self._match(doc.text)) for doc in docs]
+        return [[self._with_contrast(match, doc.text) for match in self._match(doc.text)] for doc in docs]
+
+    def _with_contrast(self, match: Match, text: str) -> Match:
+        return with_contrast(match, text) if self._language in ENGLISH and self._group(match.label) == IMAGING else match
 
     def _match(self, text: str) -> Iterator[Match]:
         found = list(_WORD.finditer(text))
@@ -490,7 +494,7 @@ class ConceptMatcher(DocComponent):
         for at in np.flatnonzero(lengths).tolist():
             end = at + int(lengths[at])
             if not taken or at >= taken[-1][1]:
-                if self._is_site_of_longer(at, end, lengths, labels, phrases):
+                if self._is_site_of_longer(at, end, lengths, labels, phrases) or self._overlaps_longer(at, end, lengths, found):
                     continue
                 match = made(range(at, end), added.get(at) or phrases.names[labels[at]])
                 if match is None:
@@ -615,6 +619,15 @@ class ConceptMatcher(DocComponent):
         return any(
             start + int(lengths[start]) > end and self._group(phrases.names[labels[start]]) in WHOLE for start in range(at + 1, end) if lengths[start]
         )
+
+    def _overlaps_longer(self, at: int, end: int, lengths: Any, found: Sequence["re.Match[str]"]) -> bool:
+        """Return whether a name with twice as many words begins in a name and goes beyond it: "oriented to person, place, and time" in "alert and oriented".
+
+        "disorder, complex partial seizure" goes beyond "seizure disorder" with a sign, and does not count.
+        """
+        if self._language not in ENGLISH or end >= len(found) or not found[end].group()[0].isalnum():
+            return False
+        return any(lengths[start] >= 2 * (end - at) and start + int(lengths[start]) > end for start in range(at + 1, end))
 
     def _run(self, name: str) -> List[int]:
         """Return the hashes of the words of a name."""

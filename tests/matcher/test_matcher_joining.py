@@ -311,3 +311,16 @@ def test_a_name_of_a_substance_and_of_a_finding_is_a_finding():
     names = [MatchableName("nipple discharge", "T031", ("T031", "T033"), ("nipple discharge",))]
     made.set_kb(type("Kb", (), {"n_surface_forms": 1, "matchable_names": lambda self, **settings: names})())
     assert [ent.label_ for ent in made(made.nlp.make_doc("no nipple discharge")).ents] == ["DISO"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("alert and oriented to person and place", ["oriented to person and place"]),  # five words against two
+        ("kidney disease, old heart failure", ["kidney disease"]),
+        ("chest pain that radiated", ["chest pain"]),
+    ],
+)
+def test_of_two_names_that_overlap_the_much_longer_one_is_chosen(text: str, expected: list[str]):
+    names = ["and oriented", "oriented to person and place", "kidney disease", "disease, old heart failure", "chest pain", "pain that radiated"]
+    assert grouped(matcher(*names, all_key="all"), text)[0] == expected
