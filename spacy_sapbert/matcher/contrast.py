@@ -26,3 +26,9 @@ def with_contrast(one: Match, text: str) -> Match:
     if one.nested or one.part or not _IMAGING.search(text, one.start, one.end) or (found := _CONTRAST.match(text, one.end)) is None:
         return one
     return one._replace(end=found.end(), corrected=one.corrected or text[one.start : one.end])
+
+
+def about_contrast(text: str, start: int, end: int) -> int:
+    """Return where the words about contrast begin in a title, in characters of the text: 7 for "CT head with contrast"; the end of the title if there are none."""
+    found = _CONTRAST.search(text, start, end)
+    return end if found is None else found.start()

@@ -87,6 +87,30 @@ def test_an_entity_that_is_only_a_verb_is_no_mention(word: str, label: str, expe
     assert chosen([entity], [], text=word, join=True, overwrite=False)[0] == [entity] * expected
 
 
+@pytest.mark.parametrize(
+    ("text", "word", "expected"),
+    [
+        ("cultures were sent", "cultures", True),
+        ("a midline Incision", "Incision", True),
+        ("some narrowing", "narrowing", True),
+        ("Vicryl sutures", "sutures", True),
+        ("Fontanelles soft, sutures open", "sutures", False),  # of the skull
+        ("overriding sutures", "sutures", False),
+        ("no difficulty", "difficulty", False),
+    ],
+)
+def test_some_plain_words_are_mentions_if_a_recogniser_marks_them(text: str, word: str, expected: bool):
+    entity = ent(text, word)._replace(label="PROC")
+    assert chosen([entity], [], text=text, join=True, overwrite=False)[0] == [entity] * expected
+
+
+def test_a_habit_replaces_the_substance_of_a_coordination():
+    # "alcohol or drug use"
+    alcohol, use = Match(0, 7, "CHEM"), Match(11, 19, "ACTI")
+    part = Match(0, 19, "ACTI", "alcohol use", part=True, item=(0, 7))
+    assert with_items([alcohol, use], [part], {(0, 7), (11, 19)}) == [Match(0, 7, "ACTI", "alcohol use"), use]
+
+
 def test_an_entity_in_a_skipped_part_is_no_mention():
     text = "[**Name**] seen for odd pain"
     entities = [ent(text, "**Name**"), ent(text, "odd pain")]
