@@ -427,10 +427,13 @@ class ConceptMatcher(DocComponent):
     def predict(self, docs: Iterable[Doc]) -> List[List[Match]]:
         """Return the names in each Doc: the longest from left to right, then (in English) nested and overlapping names and parts of coordinations."""
         self.load()
-        return [[self._with_contrast(match, doc.text) for match in self._match(doc.text)] for doc in docs]
+        return [self._found(doc.text) for doc in docs]
 
-    def _with_contrast(self, match: Match, text: str) -> Match:
-        return with_contrast(match, text) if self._language in ENGLISH and self._group(match.label) == IMAGING else match
+    def _found(self, text: str) -> List[Match]:
+        matches = list(self._match(text))
+        if self._language not in ENGLISH:
+            return matches
+        return [with_contrast(match, text) if self._group(match.label) == IMAGING else match for match in matches]
 
     def _match(self, text: str) -> Iterator[Match]:
         found = list(_WORD.finditer(text))
