@@ -34,7 +34,8 @@ _INJURIES = {
 }
 _VERB = re.compile(rf"\b(?:{'|'.join(_INJURIES)})\b", re.IGNORECASE)
 _INJURED = re.compile(
-    r"[ \t]+(?:(?:his|her|their|the|my|a|an|both)[ \t]+)?(?:(?:left|right|l|r|lt|rt)[ \t]+)?(?P<site>[a-z]{3,}(?:[ \t]+[a-z]{3,})?)", re.IGNORECASE
+    r"[ \t]+(?:(?:his|her|their|the|my|a|an|both|one|two|three|several)[ \t]+)?(?:(?:left|right|l|r|lt|rt)[ \t]+)?(?P<site>[a-z]{3,}(?:[ \t]+[a-z]{3,})?)",
+    re.IGNORECASE,
 )
 # between the part of a word and the word: "nephro-/ureterolithiasis"
 _PART = re.compile(
@@ -59,10 +60,10 @@ def worded(text: str) -> Iterator[Listed]:
         if _BEFORE_FALL.search(text, max(0, match.start() - _NEAR), match.start()):
             yield Listed(match.start(), match.end(), A_FALL)
     for verb in _VERB.finditer(text):
-        if (match := _INJURED.match(text, verb.end())) is not None:
-            words = match["site"].split()
+        if (after := _INJURED.match(text, verb.end())) is not None:
+            words = after["site"].split()
             for size in range(len(words), 0, -1):
-                end = match.end() if size == len(words) else match.start("site") + len(words[0])
+                end = after.end() if size == len(words) else after.start("site") + len(words[0])
                 yield Listed(verb.start(), end, f"{' '.join(words[:size])} {_INJURIES[verb[0].lower()]}")
     for between in _PART.finditer(text):
         first = _FIRST.search(text, max(0, between.start() - _NEAR), between.start())

@@ -74,6 +74,7 @@ def test_no_fall(text: str) -> None:
         ("He broke his left hip.", [("broke his left hip", "hip fracture")]),
         ("fractured her distal radius", [("fractured her distal radius", "distal radius fracture")]),
         ("sprained R ankle", [("sprained R ankle", "ankle sprain")]),
+        ("broke both hips", [("broke both hips", "hips fracture")]),
         ("broke his promise", []),
         ("hypo- or hyperthyroidism", [("hypo", "hypothyroidism"), ("hyperthyroidism", None)]),
         ("hypo/hyperthyroidism", [("hypo", "hypothyroidism"), ("hyperthyroidism", None)]),
