@@ -26,6 +26,15 @@ _NEXT_WORD = re.compile(r"[ \t]([A-Za-z]+)")
 _ADJECTIVE = re.compile(r"(?!canal)[a-z]+(?:al|ic|ous|ular)", re.IGNORECASE)
 _PREFIXED = re.compile(rf"(?<![A-Za-z])(?:{'|'.join(_PREFIXES)})[-–]$", re.IGNORECASE)
 
+_WORD_PART = re.compile(r"-(?:[ \t]*/|,?[ \t]+(?:and|or|to)\b)|[ \t]?/[ \t]?hyp(?:o|er)[a-z]", re.IGNORECASE)  # "hypo" in "hypo- or hyperthyroidism"
+_WEIGHT = re.compile(r"weight loss|losing weight", re.IGNORECASE)
+_AIM_AFTER = re.compile(
+    r"[ \t-]+(?:attempts?|clinic|counsel(?:ing|ling)|diets?|efforts?|goals?|medications?|methods?|operations?|options?|pills?|plans?|procedures?|program(?:me)?s?|"
+    r"regimens?|strateg(?:y|ies)|surger(?:y|ies)|treatments?)\b",
+    re.IGNORECASE,
+)
+_AIM_BEFORE = re.compile(r"\b(?:diets?|exercises?|medications?|pills|program(?:me)?s?|surger(?:y|ies)|treatments?)[ \t]+for[ \t]+$", re.IGNORECASE)
+
 _TESTS = {
     "BP": "blood pressure",
     "HR": "heart rate",
@@ -62,7 +71,7 @@ def glued(text: str) -> Iterator[Glued]:
 
 
 def means_something_else(text: str, start: int, end: int, group: str = "") -> bool:
-    """Return whether a name is no mention, because of the word beside it: "cold knife", "stress test", "intra-abdominal", "stroke team".
+    """Return whether a name is no mention, because of what is beside it: "cold knife", "stress test", "intra-abdominal", "stroke team", "weight loss diet".
 
     Args:
         text: the text.
@@ -74,6 +83,10 @@ def means_something_else(text: str, start: int, end: int, group: str = "") -> bo
         return True
     if _PERSON.match(text, start):  # "Ms. Q" is no mental status
         return True
+    if _WORD_PART.match(text, end):
+        return True
+    if _WEIGHT.fullmatch(text, start, end) and (_AIM_AFTER.match(text, end) or _AIM_BEFORE.search(text, max(0, start - 24), start)):
+        return True  # "weight loss diet", "surgery for weight loss" are no symptoms
     rules = _beside()
     words = rules.get(text[start:end].lower(), frozenset()) | (rules[FINDINGS] if group == FINDING else frozenset())
     if not words:

@@ -40,10 +40,11 @@ from ..kb.writing import CAPITALS, MEASURED, POSSESSIVE, fits, has_value, in_cap
 from ..registry import check_linker_name
 from . import casing
 from .beside import FINDING, glued, is_adjective, is_title, means_something_else, names_many_tests
-from .headed import headed
+from .contrast import IMAGING, about_contrast, with_contrast
+from .headed import headed, is_warm_and_dry
 from .joining import WHOLE, Match, Places, chosen, trimmed, with_items
 from .letters import letters
-from .listed import listed
+from .listed import Listed, listed
 from .parts import parts_of
 from .phrases import MAX_WORDS, VERSION, Collected, Phrases, union, word_hash
 from .products import DRUG, with_product_words
@@ -52,6 +53,7 @@ from .shorthand import SHORT, written_out
 from .sites import BODY, without_sites
 from .spelling import MIN_LETTERS, Spelling, is_other_word
 from .vital_signs import vital_signs
+from .worded import worded
 
 # A word is letters and digits; "'s" belongs to its word, and `stem` removes it. Punctuation marks and empty lines are words, too, so that no
 # name crosses them. Spaces, hyphens, slashes and apostrophes only separate words
@@ -67,6 +69,7 @@ SPELLING_TO = 1_000_000  # with more names, two words that differ by one edit ar
 _REMOVED = re.compile(  # a placeholder of a de-identified note: "[**Name**]", "MM/DD/YYYY"
     r"\[\*\*.*?\*\*\]|\b(?:MM|DD|YY(?:YY)?)(?:[/-](?:MM|DD|YY(?:YY)?)){1,2}\b"
 )
+_MEASURES = frozenset(["blood loss", "ebl", "estimated blood loss"])  # headings in a report of an operation that name what is measured
 _STAGE = re.compile(
     r"\b[cpy]{0,2}T(?:[0-4][a-d]?|is|[xX])[ ,]*[cp]?N[0-3xX][a-c]?(?:[ ,]*(?:\([^()\n]{0,20}\))?[ ,]*[cp]?M[01xX])?\b"
 )  # a TNM stage: "T1 N3 M0"
@@ -424,7 +427,13 @@ class ConceptMatcher(DocComponent):
     def predict(self, docs: Iterable[Doc]) -> List[List[Match]]:
         """Return the names in each Doc: the longest from left to right, then (in English) nested and overlapping names and parts of coordinations."""
         self.load()
-        return [list(self._match(doc.text)) for doc in docs]
+        return [self._found(doc.text) for doc in docs]
+
+    def _found(self, text: str) -> List[Match]:
+        matches = list(self._match(text))
+        if self._language not in ENGLISH:
+            return matches
+        return [with_contrast(match, text) if self._group(match.label) == IMAGING else match for match in matches]
 
     def _match(self, text: str) -> Iterator[Match]:
         found = list(_WORD.finditer(text))
@@ -490,7 +499,7 @@ class ConceptMatcher(DocComponent):
         for at in np.flatnonzero(lengths).tolist():
             end = at + int(lengths[at])
             if not taken or at >= taken[-1][1]:
-                if self._is_site_of_longer(at, end, lengths, labels, phrases):
+                if self._is_site_of_longer(at, end, lengths, labels, phrases) or self._overlaps_longer(at, end, lengths, found):
                     continue
                 match = made(range(at, end), added.get(at) or phrases.names[labels[at]])
                 if match is None:
@@ -518,18 +527,32 @@ class ConceptMatcher(DocComponent):
         tried = [part for part in parts_of([each.group().lower() for each in found]) if begins[part.words[0]]]
         for part, label in zip(tried, _labels(sets, [[hashes[i] for i in part.words] for part in tried])):
             if label is not None and (match := made(part.words, label, part=True)) is not None:
-                own = (found[part.item[0]].start(), found[part.item[1] - 1].end()) if part.item else ()
-                yield match._replace(part=not part.whole, item=own)
+                own = (found[part.item[0]].start(), found[part.item[1] - 1].end()) if part.item else None
+                if own is None or not is_warm_and_dry(text, *own):
+                    yield match._replace(part=not part.whole, item=own or ())
 
     def _with_letters(self, matches: List[Match], text: str, sets: Sequence[Phrases]) -> List[Match]:
-        """Add letters that stand for findings ("N/V/D") or vital signs ("T 37.2"), words that do so in a list ("urgency, frequency"), and tests before values.
+        """Add what is a name only with the text around it.
+
+        These are letters for findings ("N/V/D") or vital signs ("T 37.2"), words for findings in a list ("urgency, frequency") or in a phrase ("after a fall"),
+        and tests before values.
 
         Names that were found in their place are removed.
         """
+        starts = [match.start for match in matches]
+
+        def is_inside_name(one: Listed) -> bool:
+            before = bisect_right(starts, one.start)
+            return before > 0 and one.end <= matches[before - 1].end
+
+        in_words = [one for one in worded(text) if not is_inside_name(one)]  # "fall at home" is a name
         one_letter = ((one.start, one.start + 1, one.name) for one in (*letters(text), *vital_signs(text)))
-        found = sorted([*one_letter, *listed(text), *glued(text)])
+        found = sorted([*one_letter, *listed(text), *glued(text), *in_words], key=lambda one: (one[0], -one[1]))
         labels = _labels(sets, [self._run(name) for _, _, name in found])
-        more = [Match(start, end, label.partition("\t")[0], name) for (start, end, name), label in zip(found, labels) if label is not None]
+        more: List[Match] = []
+        for (start, end, name), label in zip(found, labels):
+            if label is not None and (not more or start >= more[-1].end):
+                more.append(Match(start, end, label.partition("\t")[0], name))
         if not more:
             return matches
         taken = Places((one.start, one.end) for one in more)
@@ -615,6 +638,15 @@ class ConceptMatcher(DocComponent):
         return any(
             start + int(lengths[start]) > end and self._group(phrases.names[labels[start]]) in WHOLE for start in range(at + 1, end) if lengths[start]
         )
+
+    def _overlaps_longer(self, at: int, end: int, lengths: Any, found: Sequence["re.Match[str]"]) -> bool:
+        """Return whether a name with twice as many words begins in a name and goes beyond it: "oriented to person, place, and time" in "alert and oriented".
+
+        "disorder, complex partial seizure" goes beyond "seizure disorder" with a sign, and does not count.
+        """
+        if self._language not in ENGLISH or end >= len(found) or not found[end].group()[0].isalnum():
+            return False
+        return any(lengths[start] >= 2 * (end - at) and start + int(lengths[start]) > end for start in range(at + 1, end))
 
     def _run(self, name: str) -> List[int]:
         """Return the hashes of the words of a name."""
@@ -850,16 +882,20 @@ def _skipped(text: str, is_name: Optional[Callable[[str], bool]] = None) -> Plac
 
 
 def _tests(text: str) -> Set[Tuple[int, int]]:
-    """Return the places of headings that may name a test or vital sign, because a result follows on their line: "CXR: clear"."""
+    """Return the places of headings that may name a test or vital sign.
+
+    A result follows on the line of the heading ("CXR: clear"), or nothing and no colon, so that it is a line of a list of tests ("PLAN:", "CBC", "MRI brain").
+    """
     found = set()
     for section in find_sections(text):
-        if section.title and kind_of(section.title) in TESTS:
+        if section.title and (kind_of(section.title) in TESTS or section.title.lower() in _MEASURES):
             start = text.index(section.title, section.start)  # a list mark may stand before it: "- CXR: clear"
             end = start + len(section.title)
             after = text[end:].partition("\n")[0]
-            many = names_many_tests(section.title) and after.lstrip().startswith(":")
-            if after.strip(" \t:-–—*_=>") and not many:
-                found.add((start, end))
+            many = names_many_tests(section.title)
+            listed_alone = not many and not after.strip() and not text[end : section.end].strip()
+            if listed_alone or (after.strip(" \t:-–—*_=>") and not (many and after.lstrip().startswith(":"))):
+                found.update([(start, end), (start, about_contrast(text, start, end))])
     return found
 
 

@@ -41,6 +41,13 @@ _JOIN = re.compile(r"\b(?:and|or)\b", re.IGNORECASE)
 _FIRST = re.compile(r"\s*(?:(?:no|not|denies|denied|without|with|is|are|was|were|appears?|has|have|any)\s+)*", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_][\w'’-]*")
 # words that may follow the words of a name in an item: "supple without", "clear bilaterally"
+# two words that mean one thing: "dry" in "SKIN: Warm, dry and intact" is no dry skin
+_WARM_AND_DRY = "warm and dry"
+_NEAR = 12  # characters before "dry" that are read
+_WARM_BEFORE, _WARM_AFTER = (
+    re.compile(r"\bwarm[ \t]*(?:[,/&+]|,?[ \t]*and\b)[ \t]*$", re.IGNORECASE),
+    re.compile(r"[ \t]*(?:[,/&+]|,?[ \t]*and\b)[ \t]*warm\b", re.IGNORECASE),
+)
 _BEHIND = re.compile(
     r"\s*(?:$|\d|(?:and|appreciated|as|at|bilaterally|but|by|diffusely|for|from|heard|identified|in|is|noted|on|palpable|palpated|present|seen|throughout|to|today|via|was|"
     r"were|when|with|without)\b)",
@@ -88,6 +95,13 @@ def headed(text: str, sections: Sequence[Section]) -> Iterator[list[Headed]]:
                 first = end + len(joined[0]) if (joined := _JOIN.match(text, end)) else end
 
 
+def is_warm_and_dry(text: str, start: int, end: int) -> bool:
+    """Return whether a word is "dry" with "warm" beside it, which together say that the skin is normal: "Warm, dry and intact"."""
+    if text[start:end].lower() != "dry":
+        return False
+    return _WARM_BEFORE.search(text, max(0, start - _NEAR), start) is not None or _WARM_AFTER.match(text, end) is not None
+
+
 def _is_about_other(text: str, start: int, end: int, forms: Sequence[str]) -> bool:
     """Return whether a sentence is, before one of its items, about something else than its heading: "flat" in "HEAD: Fontanelles are soft and flat"."""
     subject = _SUBJECT.search(text, start, end)
@@ -103,5 +117,7 @@ def _item(text: str, start: int, end: int, forms: Sequence[str]) -> list[Headed]
         if _BEHIND.match(text[last.end() : end]) is None:
             continue
         item = text[words[0].start() : last.end()]
+        if is_warm_and_dry(text, words[0].start(), last.end()):
+            item = _WARM_AND_DRY
         made.append(Headed(words[0].start(), last.end(), tuple(name for form in forms for name in (f"{item} {form}", f"{form} {item}"))))
     return made

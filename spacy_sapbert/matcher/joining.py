@@ -15,7 +15,31 @@ _SIGNS = " \t\n,;:.–—"
 _OTHER_ITEM = re.compile(r".*(?:\.,|\n\s*(?:[-*•]|\d{1,2}[.)])|\n\s*\n)\s*|\(?\d{1,2}[.)]\s*(?=[^\W\d])", re.DOTALL)
 MODIFIERS = frozenset(["ANAT", "PHEN", "CONC"])  # groups of names that often only describe what follows: "thyroid function", "metabolic profile"
 MEASURED = frozenset(["CHEM", "PROC"])  # groups of names that are a part of a finding: "sodium" in "sodium and potassium are low"
+HABIT = "ACTI"  # group of what people do: "alcohol" in "alcohol or illicit drug use"
 WHOLE = frozenset(["DISO", "PROC"])  # labels of entities that such a name may be a part of: findings, tests and procedures
+# plain words that are mentions if a recogniser marks them, too
+MEANT = frozenset(
+    [
+        *(
+            "culture",
+            "cultures",
+            "dissection",
+            "incision",
+            "incisions",
+            "irrigation",
+            "ligation",
+            "narrowing",
+            "screws",
+            "staples",
+            "suction",
+            "suture",
+        ),
+        *("sutures", "tourniquet"),
+    ]
+)
+_OF_SKULL = re.compile(r"caput|cranial|fontanel|overrid", re.IGNORECASE)  # sutures near these words are joints of the skull
+_NEAR = 40  # characters beside a word that are read
+_VERB = re.compile(r"[a-z]+(?:ed|(ing))", re.IGNORECASE)
 SHORT = 2  # letters; an entity of at most so many letters is dropped, unless a name was found in its place
 
 
@@ -78,8 +102,8 @@ def chosen(
     - a name is kept, and an entity that overlaps it is dropped ("chest pain" is kept, "mild chest pain" is not);
     - but a part of the body, a process or a concept that is the only name in a longer finding, test or procedure is dropped, and the entity is kept
       ("thyroid function" is kept, "thyroid" is not);
-    - an entity that overlaps no name is kept, unless its words are plain English ("symptoms", "overall quality"), it has at most two letters or
-      none, or it is in a skipped part of the text. Signs at its ends are left out (", neck").
+    - an entity that overlaps no name is kept, unless its words are plain English ("symptoms", "overall quality", but not those of `MEANT`), it is only a verb ("retracted",
+      "dissecting", but also "dilated"), it has at most two letters or none, or it is in a skipped part of the text. Signs at its ends are left out (", neck").
 
     Args:
         before: entities of the recogniser.
@@ -107,7 +131,7 @@ def with_items(kept: Sequence[Match], parts: Sequence[Match], names: Collection[
 
     The item must be joined with a chosen mention of the same group that holds the rest of its name ("back pain"). It replaces a part of the body, a
     process or a concept in its place, also a longer entity ("longstanding back"), or an entity that is no name and not longer ("stiff neck" is kept). A finding
-    also replaces a substance or a test ("iron and zinc deficiency"). Without `join`, it replaces no entity.
+    or a habit also replaces a substance or a test ("iron and zinc deficiency", "alcohol or drug use"). Without `join`, it replaces no entity.
 
     Args:
         kept: mentions that do not overlap, from left to right.
@@ -115,7 +139,7 @@ def with_items(kept: Sequence[Match], parts: Sequence[Match], names: Collection[
         names: places of the names that were found; other mentions are entities of the recogniser.
         join: see `chosen`.
     """
-    items = [part for part in parts if part.item and (part.label in WHOLE or part.label in MODIFIERS)]
+    items = [part for part in parts if part.item and (part.label in WHOLE or part.label in MODIFIERS or part.label == HABIT)]
     if not items:
         return list(kept)
     made = list(kept)
@@ -137,7 +161,7 @@ def _gives_way(one: Match, part: Match, is_name: bool, join: bool) -> bool:
         return False
     first, end = part.item
     inside = first <= one.start and one.end <= end
-    if inside and (not is_name or (part.label == FINDING and one.label in MEASURED)):
+    if inside and (not is_name or (part.label in (FINDING, HABIT) and one.label in MEASURED)):
         return True
     return one.label in MODIFIERS and (inside or not is_name)
 
@@ -164,13 +188,28 @@ def _joined(entities: Sequence[Match], found: Sequence[Match], text: str, skippe
 
     def is_new(entity: Match) -> bool:
         word = text[entity.start : entity.end]
-        if len(word) <= SHORT or not any(map(str.isalpha, word)) or all(map(is_plain, word.lower().split())):
+        if len(word) <= SHORT or not any(map(str.isalpha, word)) or (not _is_meant(word, text, entity) and all(map(is_plain, word.lower().split()))):
+            return False
+        if entity.label in WHOLE and _is_verb(word, entity.label):
             return False
         if taken.overlap(entity.start, entity.end) or means_something_else(text, entity.start, entity.end, entity.label):
             return False
         return entity.label != FINDING or not is_named_after_finding(word)
 
     return sorted([*names, *filter(is_new, cut)], key=lambda one: one.start)
+
+
+def _is_meant(word: str, text: str, entity: Match) -> bool:
+    """Return whether a plain word is a mention because a recogniser marked it, see `MEANT`."""
+    if word.lower() not in MEANT:
+        return False
+    return not word.lower().startswith("suture") or _OF_SKULL.search(text, max(0, entity.start - _NEAR), entity.end + _NEAR) is None
+
+
+def _is_verb(word: str, label: str) -> bool:
+    """Return whether an entity is only a verb. A finding in -ing may be a noun: "cramping"."""
+    verb = _VERB.fullmatch(word)
+    return verb is not None and not (verb[1] and label == FINDING) and word.lower() not in MEANT  # "narrowing"
 
 
 def _without_modifiers(names: Sequence[Match], entities: Sequence[Match]) -> list[Match]:

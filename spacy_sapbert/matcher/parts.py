@@ -10,6 +10,7 @@ from spacy.lang.en.stop_words import STOP_WORDS
 _JOINS = frozenset(["and", "or", "&", ","])
 _BETWEEN = frozenset(["the", "his", "her", "both", "a", "an", "of", "in", "its", "their"])
 _SIDES = frozenset(["left", "right", "l", "r", "lt", "rt", "bilateral", "both"])
+_ONE_SIDE = frozenset(["left", "right", "l", "r", "lt", "rt", "bilateral"])  # "both" stands before other things, too
 _TO = frozenset(["allergy", "allergies", "exposure", "intolerance", "sensitivity", "hypersensitivity"])  # "allergy to penicillin"
 _IS = frozenset(["is", "are", "was", "were", "looks", "look", "appears", "remains"])
 _NOT = "not"
@@ -28,8 +29,43 @@ _TAKEN = frozenset(  # how a specimen is taken: "lung, wedge biopsy"
         *("random", "sampling", "shave", "targeted", "transbronchial", "wedge", *_SIDES),
     ]
 )
+# verbs after a phrase, besides those in -ed: "mucosa of the soft palate extending down"
+_VERBS = frozenset(
+    [
+        *(
+            "being",
+            "causing",
+            "containing",
+            "demonstrating",
+            "extending",
+            "following",
+            "going",
+            "having",
+            "including",
+            "indicating",
+            "involving",
+            "lasting",
+        ),
+        *(
+            "measuring",
+            "occurring",
+            "producing",
+            "radiating",
+            "representing",
+            "requiring",
+            "resulting",
+            "revealing",
+            "seen",
+            "showing",
+            "shown",
+            "starting",
+        ),
+        *("suggesting", "using", "worsening", "demonstrate", "demonstrates", "reveal", "reveals", "show", "shows"),
+    ]
+)
 _DEGREES = frozenset(["very", "slightly", "mildly", "moderately", "markedly", "quite", "more", "rather", "so"])
 _DENIES = frozenset(["not", "never", "cannot", "doesn't", "don't", "didn't", "can't"])  # verbs
+MAX_NOUN = 4  # most letters of a noun in -ed: "nail bed", "seed"
 MAX_HEAD = 3  # most words in the head that parts share
 MAX_PART = 2  # most words in a part
 MAX_ITEMS = 5  # most items of a list
@@ -60,6 +96,7 @@ def parts_of(words: Sequence[str]) -> Iterator[Part]:
     - Items after a shared beginning: "cleft lip and palate" gives "cleft palate"; "swelling of hands and feet" "swelling of feet", "feet swelling".
     - Phrases with "of", "in" or "on", in reverse order: "webbing of the neck" gives "neck webbing", "swelling of the left knee" "knee swelling";
       with "to" after some words: "allergy to penicillin" gives "penicillin allergy".
+    - A side between a finding and its site, in reverse order: "OA R knee" gives "knee OA", "fracture left wrist" "wrist fracture".
     - Statements about something, in reverse order: "liver was enlarged", "liver is not enlarged" and "liver enlarged" give "enlarged liver". Statements about
       several things give a name for each: "liver and spleen are enlarged" also gives "enlarged liver" for "liver".
     - Specimens, as pathologists head them: "lung, wedge biopsy" gives "lung biopsy".
@@ -73,6 +110,8 @@ def parts_of(words: Sequence[str]) -> Iterator[Part]:
             yield from _coordinated(words, run, at)
         elif word in ("of", "in", "on") or (word == "to" and at and words[at - 1] in _TO):
             yield from _reversed(words, run, at)
+        elif word in _ONE_SIDE and at and words[at - 1] not in _ONE_SIDE:
+            yield from _sided(words, run, at)
         elif word in _IS or (word in _DEGREES and not (at and words[at - 1] in _IS)):  # "is very" is read at "is"
             yield from _stated(words, run, at, at + 1)
         elif word in _CHANGES or (word == _NOT and at and words[at - 1] not in _IS):  # "is not" is read at "is"
@@ -163,8 +202,10 @@ def _begun(words: Sequence[str], run: Sequence[int], last: int, items: Sequence[
 
 
 def _ends(words: Sequence[str], end: int) -> bool:
-    """Return whether a phrase ends before position `end`: after "of the ventricular" it does not, if "septum" follows."""
-    return end >= len(words) or not words[end][0].isalpha() or words[end] in STOP_WORDS
+    """Return whether a phrase ends before position `end`, at a sign, a stop word or a verb: after "of the ventricular" it does not, if "septum" follows."""
+    if end >= len(words) or not words[end][0].isalpha() or words[end] in STOP_WORDS or words[end] in _VERBS:
+        return True
+    return words[end].endswith("ed") and len(words[end]) > MAX_NOUN
 
 
 def _ends_or_side(words: Sequence[str], end: int) -> bool:
@@ -195,6 +236,23 @@ def _reversed(words: Sequence[str], run: Sequence[int], at: int) -> Iterator[Par
                     yield Part((*range(start, start + size), *range(at - before, at)), at - before, start + size, whole)
                     if start > at + 1:
                         yield Part((*range(at - before, at + 1), *range(start, start + size)), at - before, start + size, whole)
+
+
+def _sided(words: Sequence[str], run: Sequence[int], at: int) -> Iterator[Part]:
+    """Yield names such as "knee OA" in "OA R knee".
+
+    Args:
+        words: words of the text.
+        run: see `_runs`.
+        at: position of the side.
+    """
+    for before in range(1, MAX_PART + 1):
+        if not _are_words(run, at - before, at):
+            break
+        for size in range(1, MAX_HEAD + 1):
+            end = at + 1 + size
+            if _are_words(run, at, end) and _ends(words, end):
+                yield Part((*range(at + 1, end), *range(at - before, at)), at - before, end, whole=True)
 
 
 def _stated(words: Sequence[str], run: Sequence[int], at: int, second: int) -> Iterator[Part]:

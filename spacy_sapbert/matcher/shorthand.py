@@ -50,6 +50,8 @@ SHORT = {
     "intest": "intestinal",
     "irreg": "irregular",
     "lat": "lateral",
+    "lll": "lung",  # a lobe of it
+    "lul": "lung",
     "lumb": "lumbar",
     "malig": "malignant",
     "metab": "metabolic",
@@ -65,6 +67,9 @@ SHORT = {
     "pulm": "pulmonary",
     "resp": "respiratory",
     "rheum": "rheumatoid",
+    "rll": "lung",
+    "rml": "lung",
+    "rul": "lung",
     "sens": "sensory",
     "sev": "severe",
     "sup": "superior",

@@ -27,7 +27,7 @@ _AFTER = re.compile(rf"[\s-]*{_VERB}", re.IGNORECASE)
 # states of a part of the body: "chest clear", "pupils were equal", "L leg shortened"
 _STATES = (
     "absent|asymmetric|asymmetrical|benign|bruised|clear|closed|cold|cool|dark|dilated|distended|dry|dusky|enlarged|equal|erythematous|firm|flat|full|"
-    "hard|healthy|hot|inflamed|intact|irregular|loose|moist|mottled|nad|negative|nontender|non-tender|normal|obese|open|pale|palpable|"
+    "hard|healthy|hot|hyperinflated|inflamed|intact|irregular|loose|moist|mottled|nad|negative|nontender|non-tender|normal|obese|open|pale|palpable|"
     "patent|perfused|pink|reactive|red|regular|rotated|round|scaly|shortened|soft|stiff|supple|swollen|symmetric|symmetrical|tender|thick|thickened|"
     "thin|tight|unremarkable|unequal|warm|weak|wide|wnl"
 )
@@ -52,6 +52,9 @@ def without_sites(kept: Sequence[Match], text: str, parts: Sequence[Match] = ())
     - Its state is written beside it: "chest clear", "red heels", "no teeth". The state need not be a name of the knowledge base.
     - It is in a coordination that names a finding, test or procedure: "stool" in "blood in urine or stool".
 
+    In the first case, the finding, test or procedure is a name or an entity of several words. An entity of one word that is no name says little ("fullness of
+    the cheek").
+
     Args:
         kept: mentions that do not overlap, from left to right.
         text: text of the Doc.
@@ -74,7 +77,7 @@ def without_sites(kept: Sequence[Match], text: str, parts: Sequence[Match] = ())
             continue
         if one.label == "PROC" and _IMAGING.match(text, one.start):
             pictured.add(at)
-        if after.label == BODY and (one.label in SITED or at in sites) and _BEFORE.fullmatch(between):
+        if after.label == BODY and (_has_site(one, text) or at in sites) and _BEFORE.fullmatch(between):
             sites.add(at + 1)
             if at in pictured:
                 pictured.add(at + 1)
@@ -84,6 +87,11 @@ def without_sites(kept: Sequence[Match], text: str, parts: Sequence[Match] = ())
             pictured.add(at + 1)
             sites.add(at + 1)
     return [one for at, one in enumerate(kept) if at not in sites]
+
+
+def _has_site(one: Match, text: str) -> bool:
+    """Return whether a mention may have a site: a finding, test or procedure that is a name, or an entity of several words."""
+    return one.label in SITED and (one.ent is None or len(text[one.start : one.end].split()) > 1)
 
 
 def _has_state(part: Match, text: str) -> bool:

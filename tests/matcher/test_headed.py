@@ -55,3 +55,29 @@ def test_only_the_words_after_a_heading_are_read():
     items = list(headed(text, find_sections(text)))
     assert max(one.end for item in items for one in item) <= len("NECK: ") + READ
     assert all(len(text[one.start : one.end].split()) <= MAX_WORDS for item in items for one in item)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("SKIN: Warm, dry and intact.", [("dry", "warm and dry SKIN")]),
+        ("Skin: warm and dry", [("dry", "warm and dry Skin")]),
+        ("Skin: dry and warm", [("dry", "warm and dry Skin")]),
+        ("Skin: dry, no rash", [("dry", "dry Skin")]),
+        ("Skin: warm.\nSkin: dry", [("dry", "dry Skin")]),
+    ],
+)
+def test_warm_and_dry_is_no_dry_skin(text: str, expected: list[tuple[str, str]]):
+    assert [
+        (words, name and name.replace("skin", "SKIN" if "SKIN" in text else "Skin")) for words, name in found(text, "dry skin", "warm and dry skin")
+    ] == expected
+
+
+@pytest.mark.parametrize(("state", "expected"), [("warm", []), ("red", ["skin dry"])])
+def test_dry_beside_warm_is_no_item_of_a_coordination(state: str, expected: list[str]):
+    names = [f"skin is {state}", "skin is dry"]
+    made = ConceptMatcher(spacy.blank("en"), all_key="all")
+    every = [MatchableName(name, "T033", ("T033",), (name,)) for name in names]
+    made.set_kb(type("Kb", (), {"n_surface_forms": len(every), "matchable_names": lambda self, **settings: every})())
+    doc = made(made.nlp.make_doc(f"Her skin is {state} and dry."))
+    assert [span.id_ for span in doc.spans["all"] if span.id_] == [name.replace("skin dry", "skin is dry") for name in expected]

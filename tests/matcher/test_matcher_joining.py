@@ -69,6 +69,48 @@ def test_a_name_and_an_entity(text: str, entity: str, names: list[str], expected
     assert [text[one.start : one.end] for one in kept] == expected
 
 
+@pytest.mark.parametrize(
+    ("word", "label", "expected"),
+    [
+        ("retracted", "PROC", False),
+        ("Distended", "DISO", False),
+        ("dissecting", "PROC", False),
+        ("cramping", "DISO", True),
+        ("re-excised", "PROC", True),
+        ("not retracted", "PROC", True),
+        ("steroid-induced", "DISO", True),
+        ("retracted", "DEVI", True),
+    ],
+)
+def test_an_entity_that_is_only_a_verb_is_no_mention(word: str, label: str, expected: bool):
+    entity = Match(0, len(word), label, ent=word)
+    assert chosen([entity], [], text=word, join=True, overwrite=False)[0] == [entity] * expected
+
+
+@pytest.mark.parametrize(
+    ("text", "word", "expected"),
+    [
+        ("cultures were sent", "cultures", True),
+        ("a midline Incision", "Incision", True),
+        ("some narrowing", "narrowing", True),
+        ("Vicryl sutures", "sutures", True),
+        ("Fontanelles soft, sutures open", "sutures", False),  # of the skull
+        ("overriding sutures", "sutures", False),
+        ("no difficulty", "difficulty", False),
+    ],
+)
+def test_some_plain_words_are_mentions_if_a_recogniser_marks_them(text: str, word: str, expected: bool):
+    entity = ent(text, word)._replace(label="PROC")
+    assert chosen([entity], [], text=text, join=True, overwrite=False)[0] == [entity] * expected
+
+
+def test_a_habit_replaces_the_substance_of_a_coordination():
+    # "alcohol or drug use"
+    alcohol, use = Match(0, 7, "CHEM"), Match(11, 19, "ACTI")
+    part = Match(0, 19, "ACTI", "alcohol use", part=True, item=(0, 7))
+    assert with_items([alcohol, use], [part], {(0, 7), (11, 19)}) == [Match(0, 7, "ACTI", "alcohol use"), use]
+
+
 def test_an_entity_in_a_skipped_part_is_no_mention():
     text = "[**Name**] seen for odd pain"
     entities = [ent(text, "**Name**"), ent(text, "odd pain")]
@@ -121,6 +163,44 @@ def grouped(component: ConceptMatcher, text: str) -> tuple[list[str], list[tuple
 def test_parts(names: list[str], text: str, part: str):
     _, every = grouped(matcher(*names, all_key="all"), text)
     assert part in [identity for _, identity in every]
+
+
+@pytest.mark.parametrize(
+    ("after", "ends"),
+    [
+        ("extending to the wrist", True),
+        ("measured today", True),
+        ("shows nothing", True),
+        ("shaft", False),
+        ("lining", False),
+        ("bed", False),
+    ],
+)
+def test_a_verb_ends_a_phrase(after: str, ends: bool):
+    ents, _ = grouped(matcher("forearm swelling", "swelling", all_key="all"), f"swelling of the forearm {after}")
+    assert ents == ["swelling of the forearm" if ends else "swelling"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("OA R knee", ["OA R knee"]),
+        ("PMH: OA L knee, gout", ["OA L knee"]),
+        ("fracture left wrist and cough", ["fracture left wrist"]),
+        ("old fracture left wrist, healed", ["fracture left wrist"]),
+        ("fracture left wrist swelling", []),
+        ("fracture. left wrist", []),
+        ("fracture right and left wrist", []),
+    ],
+)
+def test_a_side_stands_between_a_finding_and_its_site(text: str, expected: list[str]):
+    ents, _ = grouped(matcher("knee OA", "wrist fracture", all_key="all"), text)
+    assert ents == expected
+
+
+def test_a_lobe_is_a_part_of_the_lung():
+    doc = (component := matcher("lung nodule")).nlp.make_doc("RLL nodule, LUL")
+    assert [(ent.text, get_mention(ent, {}).text) for ent in component(doc).ents] == [("RLL nodule", "lung nodule")]
 
 
 def test_a_finding_is_not_shared_beyond_its_list():
@@ -262,3 +342,16 @@ def test_a_name_of_a_substance_and_of_a_finding_is_a_finding():
     names = [MatchableName("nipple discharge", "T031", ("T031", "T033"), ("nipple discharge",))]
     made.set_kb(type("Kb", (), {"n_surface_forms": 1, "matchable_names": lambda self, **settings: names})())
     assert [ent.label_ for ent in made(made.nlp.make_doc("no nipple discharge")).ents] == ["DISO"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("alert and oriented to person and place", ["oriented to person and place"]),  # five words against two
+        ("kidney disease, old heart failure", ["kidney disease"]),
+        ("chest pain that radiated", ["chest pain"]),
+    ],
+)
+def test_of_two_names_that_overlap_the_much_longer_one_is_chosen(text: str, expected: list[str]):
+    names = ["and oriented", "oriented to person and place", "kidney disease", "disease, old heart failure", "chest pain", "pain that radiated"]
+    assert grouped(matcher(*names, all_key="all"), text)[0] == expected

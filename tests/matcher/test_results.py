@@ -149,6 +149,13 @@ def test_only_a_drug_has_words_of_a_product_name() -> None:
         ("VITAL SIGNS: stable today.", []),
         ("Her vital signs are stable.", ["vital signs"]),
         ("CXR: clear today.", ["CXR"]),  # a heading that names one test, with its result
+        ("EBL: 50 cc.", ["EBL"]),
+        ("ESTIMATED BLOOD LOSS: Minimal", ["ESTIMATED BLOOD LOSS"]),
+        ("BLOOD LOSS:\nDRAINS: none", []),
+        ("PLAN:\nMRI brain\nCXR\n", ["MRI brain", "CXR"]),  # each is a line of a list, not a heading
+        ("IMAGING:\nCT head with contrast", ["CT head with contrast"]),
+        ("CXR\nno change", []),
+        ("CXR:\nPLAN: none", []),
         ("T1 N3 M0 cancer", ["cancer"]),
         ("pT2 pN1a (2/14 nodes) M0 cancer", ["cancer"]),
         ("Tis N0 M0 and TX NX M1 cancer", ["cancer"]),
@@ -157,7 +164,8 @@ def test_only_a_drug_has_words_of_a_product_name() -> None:
     ],
 )
 def test_titles_of_results_and_stages_are_no_mentions(text: str, found: list[str]) -> None:
-    names = {"vital signs": TEST, "CXR": "T060", "M0": DISEASE, "T1": BODY, "cancer": "T191", "node": BODY}
+    names = {"EBL": TEST, "blood loss": TEST, "estimated blood loss": TEST, "MRI brain": "T060", "CT head": "T060"}
+    names |= {"vital signs": TEST, "CXR": "T060", "M0": DISEASE, "T1": BODY, "cancer": "T191", "node": BODY}
     assert [ent.text for ent in matched(text, names).ents] == found
 
 

@@ -53,3 +53,18 @@ def test_imaging_lists_sites() -> None:
 
 def test_a_finding_with_a_state_stays() -> None:
     assert kept("red rash, large mass", rash="DISO", mass="DISO") == ["rash", "mass"]
+
+
+@pytest.mark.parametrize(
+    ("text", "owner", "sites"),
+    [
+        ("fullness of the cheek", "fullness", ["cheek"]),  # a word that only the recogniser marked
+        ("odd fullness of the cheek", "odd fullness", []),
+        ("cheek fullness", "fullness", []),
+    ],
+)
+def test_an_entity_of_one_word_has_no_site_after_it(text: str, owner: str, sites: list[str]) -> None:
+    start, part = text.index(owner), text.index("cheek")
+    entity, body = Match(start, start + len(owner), "DISO", ent=owner), Match(part, part + 5, "ANAT")
+    in_order = sorted([entity, body], key=lambda one: one.start)
+    assert [text[one.start : one.end] for one in without_sites(in_order, text) if one.label == "ANAT"] == sites

@@ -1,0 +1,75 @@
+"""Findings in ordinary words, which are names only together with the words around them: "after a fall", "broke her left hip", "hypo- or hyperthyroidism"."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from .listed import Listed
+
+# each of these is found by its rarest part first, because a search from word to word takes long
+_FALL = re.compile(
+    r"\bfalls?\b"
+    # "a fall in hemoglobin", "to fall asleep", "the fall of 1998"
+    r"(?![ \t]+(?:asleep|back|below|in[ \t]+(?!(?:the|his|her)[ \t]+(?:bath|bathroom|garden|home|house|kitchen|shower|snow|street|tub))|into|of[ \t]+(?:\d+|the)|out|season|"
+    r"under|within)\b)",
+    re.IGNORECASE,
+)
+_BEFORE_FALL = re.compile(
+    r"\b(?:a|another|after|any|denie[sd]|following|frequent|from|her|his|multiple|no|of|prior|their|(?<!in )(?<!during )(?<!of )(?<!since )the|with|without)[ \t]+"
+    r"(?:recent[ \t]+|significant[ \t]+|simple[ \t]+)?$",
+    re.IGNORECASE,
+)
+_NEAR = 32  # characters before a word that are read
+A_FALL = "accidental fall"
+_INJURIES = {
+    "broke": "fracture",
+    "broken": "fracture",
+    "fractured": "fracture",
+    "fracturing": "fracture",
+    "breaking": "fracture",
+    "dislocated": "dislocation",
+    "sprained": "sprain",
+    "injured": "injury",
+}
+_VERB = re.compile(rf"\b(?:{'|'.join(_INJURIES)})\b", re.IGNORECASE)
+_INJURED = re.compile(
+    r"[ \t]+(?:(?:his|her|their|the|my|a|an|both|one|two|three|several)[ \t]+)?(?:(?:left|right|l|r|lt|rt)[ \t]+)?(?P<site>[a-z]{3,}(?:[ \t]+[a-z]{3,})?)",
+    re.IGNORECASE,
+)
+# between the part of a word and the word: "nephro-/ureterolithiasis"
+_PART = re.compile(
+    r"-(?:[ \t]*/[ \t]*|,?[ \t]*(?:and/or|and|or|to)[ \t]+)|(?<=hypo)[ \t]?/[ \t]?(?=hyper)|(?<=hyper)[ \t]?/[ \t]?(?=hypo)", re.IGNORECASE
+)
+_FIRST = re.compile(r"(?<![\w-])[a-z]{4,12}$", re.IGNORECASE)
+_SECOND = re.compile(r"(?P<word>[a-z]{8,})\b(?P<more>(?:[ \t]+[a-z]{4,}){0,2})", re.IGNORECASE)
+_TAIL = 5  # fewest letters that both words share: "algia"
+
+
+def worded(text: str) -> Iterator[Listed]:
+    """Yield what may be a finding in ordinary words, with its name. A longer one comes before a shorter one that begins at the same place.
+
+    - Falls: "after a fall", but not "a fall in hemoglobin".
+    - Injuries with a verb: "broke her left hip" is a hip fracture.
+    - Words that share their end: "hypo" in "hypo- or hyperthyroidism" is hypothyroidism, "micro" in "micro- and macrocytic anemia" microcytic anemia. All ends are tried.
+
+    Args:
+        text: the note.
+    """
+    for match in _FALL.finditer(text):
+        if _BEFORE_FALL.search(text, max(0, match.start() - _NEAR), match.start()):
+            yield Listed(match.start(), match.end(), A_FALL)
+    for verb in _VERB.finditer(text):
+        if (after := _INJURED.match(text, verb.end())) is not None:
+            words = after["site"].split()
+            for size in range(len(words), 0, -1):
+                end = after.end() if size == len(words) else after.start("site") + len(words[0])
+                yield Listed(verb.start(), end, f"{' '.join(words[:size])} {_INJURIES[verb[0].lower()]}")
+    for between in _PART.finditer(text):
+        first = _FIRST.search(text, max(0, between.start() - _NEAR), between.start())
+        second = _SECOND.match(text, between.end())
+        if first is not None and second is not None:
+            word, more = second["word"], second["more"].split()
+            for size in range(len(more), -1, -1):
+                for at in range(1, len(word) - _TAIL + 1):
+                    yield Listed(first.start(), first.end(), " ".join([first[0] + word[at:], *more[:size]]))

@@ -1,0 +1,98 @@
+"""Findings in ordinary words: falls, injuries with a verb, words that share their end."""
+
+from __future__ import annotations
+
+import pytest
+import spacy
+
+from spacy_sapbert.kb.knowledge_base import MatchableName
+from spacy_sapbert.matcher.component import ConceptMatcher
+from spacy_sapbert.matcher.worded import worded
+
+NAMES = {
+    "accidental fall": "T033",
+    "fall at home": "T033",
+    "hip fracture": "T037",
+    "distal radius fracture": "T037",
+    "ankle sprain": "T037",
+    "hypothyroidism": "T047",
+    "hyperthyroidism": "T047",
+    "hypo": "T047",
+    "nephrolithiasis": "T047",
+    "microcytic anemia": "T047",
+    "macrocytic anemia": "T047",
+    "weight loss": "T033",
+    "hip": "T023",
+}
+
+
+class Names:
+    """The part of a knowledge base that the matcher uses."""
+
+    n_surface_forms = len(NAMES)
+
+    def matchable_names(self, *, weak_names: bool = True, tuis: object = None) -> list[MatchableName]:
+        return [MatchableName(name, tui, (tui,), (name,)) for name, tui in NAMES.items()]
+
+
+def mentions(text: str) -> list[tuple[str, str | None]]:
+    component = ConceptMatcher(spacy.blank("en"), label="group", all_key="sapbert")
+    component.set_kb(Names())  # type: ignore[arg-type]
+    return [(ent.text, ent._.corrected_text) for ent in component(component.nlp.make_doc(text)).ents]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Admitted after a fall.", "history of falls", "No falls", "prior to the fall", "a simple fall", "Denies falls", "a fall in the shower"],
+)
+def test_a_fall(text: str) -> None:
+    assert [text[one.start : one.end].rstrip("s") for one in worded(text)] == ["fall"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a fall in hemoglobin",
+        "in the fall she moved",
+        "the fall of 1998",
+        "unable to fall asleep",
+        "does fall under",
+        "it may fall out",
+        "the fall season",
+        "a fallopian tube",
+    ],
+)
+def test_no_fall(text: str) -> None:
+    assert list(worded(text)) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("She had a fall", [("fall", "accidental fall")]),
+        ("after a fall at home", [("fall at home", None)]),  # the longer name stays
+        ("He broke his left hip.", [("broke his left hip", "hip fracture")]),
+        ("fractured her distal radius", [("fractured her distal radius", "distal radius fracture")]),
+        ("sprained R ankle", [("sprained R ankle", "ankle sprain")]),
+        ("broke both hips", [("broke both hips", "hips fracture")]),
+        ("broke his promise", []),
+        ("hypo- or hyperthyroidism", [("hypo", "hypothyroidism"), ("hyperthyroidism", None)]),
+        ("hypo/hyperthyroidism", [("hypo", "hypothyroidism"), ("hyperthyroidism", None)]),
+        ("nephro-/ureterolithiasis", [("nephro", "nephrolithiasis")]),
+        ("micro- and macrocytic anemia", [("micro", "microcytic anemia"), ("macrocytic anemia", None)]),
+        ("hypo- or hyperextension", []),  # no hypoglycemia
+        ("a hypo yesterday", [("hypo", None)]),
+    ],
+)
+def test_what_the_matcher_makes_of_it(text: str, expected: list[tuple[str, str | None]]) -> None:
+    assert mentions(text) == expected
+
+
+@pytest.mark.parametrize("text", ["weight loss diet", "Weight loss surgery", "medications for weight loss", "weight-loss clinic"])
+def test_the_aim_of_a_treatment_is_no_finding(text: str) -> None:
+    assert mentions(text) == []
+
+
+@pytest.mark.parametrize("text", ["weight loss", "weight loss of 10 kg", "evaluated for weight loss", "weight loss and diet"])
+def test_weight_loss_is_a_finding(text: str) -> None:
+    assert [name for name, _ in mentions(text)] == ["weight loss"]
