@@ -15,7 +15,7 @@ from ..doc.spans import CORRECTED
 from ..errors import MissingFile, fail
 from ..files import writing_folder
 from ..kb.semantic_types import groups
-from .rules import DRUG, FINDING, PROCEDURE, SHIPPED, Rules
+from .rules import DRUG, FINDING, PROCEDURE, SHIPPED, SITE, Rules
 
 FILE = "status_rules.tsv"
 # labels of spans that are not findings: groups of semantic types (CONC: "fish oil"), and usual labels of other recognisers
@@ -88,10 +88,7 @@ class ClinicalStatus(DocComponent):
             spans, text = list(_spans(doc)), doc.text
             places = sorted({(span.start_char, span.end_char) for span in spans})
             breaks = [sent.start_char for sent in doc.sents] if places and doc.has_annotation("SENT_START") else []
-            kinds = {(span.start_char, span.end_char): kind for span in spans if (kind := kind_of(span.label_)) != FINDING}
-            for span in spans:  # at one place, a finding counts more than other kinds, and all more than a part of the body
-                if span.label_ != ANATOMY and kind_of(span.label_) == FINDING:
-                    kinds.pop((span.start_char, span.end_char), None)
+            kinds = _kinds(spans)
             statuses = dict(zip(places, self._rules.statuses(text, places, breaks, kinds)))
             for span in spans:
                 if (denied := _is_denied(span, text)) is not None:
@@ -172,6 +169,16 @@ def _is_denied(span: Span, text: str) -> Optional[bool]:
     if re.search(rf"\bnot (?:\w+ )?(?:{stated})\b", own + rest) is not None:
         return True
     return False if "negative" in after and "negative" in rest else None
+
+
+def _kinds(spans: Iterable[Span]) -> Dict[Tuple[int, int], str]:
+    """Return (start, end) in characters -> kind. At one place, a finding counts more than other kinds, and all more than a part of the body."""
+    found: Dict[Tuple[int, int], str] = {}
+    for span in spans:
+        place, kind = (span.start_char, span.end_char), SITE if span.label_ == ANATOMY else kind_of(span.label_)
+        if kind == FINDING or found.get(place, SITE) == SITE:
+            found[place] = kind
+    return found
 
 
 def _spans(doc: Doc) -> Iterator[Span]:

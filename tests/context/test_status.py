@@ -10,7 +10,7 @@ import pytest
 import spacy
 from spacy.tokens import Doc, Span
 
-from spacy_sapbert.context.rules import DRUG, FINDING, PROCEDURE, SHIPPED, STATUSES, Rules, find_sentences
+from spacy_sapbert.context.rules import DRUG, FINDING, PROCEDURE, SHIPPED, SITE, STATUSES, Rules, find_sentences
 from spacy_sapbert.context.status import kind_of
 from spacy_sapbert.doc.spans import CORRECTED, set_corrected_extension
 from spacy_sapbert.errors import MissingFile, SapbertError
@@ -123,6 +123,18 @@ def test_a_rule_of_a_heading_holds_for_the_section_below_it() -> None:
         "zinc": "hypothetical",
         "rash": "-",
     }
+
+
+def several(text: str, *mentions: str) -> dict[str, str]:
+    """Return the statuses of findings that are all known to the rules."""
+    places = [(text.index(mention), text.index(mention) + len(mention)) for mention in mentions]
+    return {mention: ",".join(key for key, true in status.items() if true) or "-" for mention, status in zip(mentions, RULES.statuses(text, places))}
+
+
+def test_a_statement_between_two_mentions_is_about_the_first() -> None:
+    text = "HIV negative syphilis reactive."
+    assert several(text, "HIV", "syphilis") == {"HIV": "negated", "syphilis": "-"}
+    assert RULES.statuses("Abdomen negative tenderness.", [(0, 7), (17, 27)], kinds={(0, 7): SITE})[1]["negated"] is True
 
 
 def test_a_rule_that_begins_its_clause_allows_numbers_before_it() -> None:
