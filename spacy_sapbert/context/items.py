@@ -12,6 +12,8 @@ NAMES = (LINK, APART, STATE, ASSAY, STUDY, EARLIER, AFTER)
 _MARKS = frozenset(',;:()[]|"<>')
 _OPENING = frozenset(":([=|")  # marks between an item and what is said of it: "HIV: negative", "HIV (negative)", "| HIV | negative |"
 _MOST_WORDS = 4  # a longer item is not one of a list of names
+_LONGEST = 40  # words and marks of the item before or after a statement; what is beyond is not read
+_MOST_ITEMS = 30  # of a list
 _STUDY_WORDS = 12  # words among which the test is looked for that showed something
 
 
@@ -75,7 +77,7 @@ def listed_items(words: Sequence[str], start: int, begin: int, kinds: Words, *, 
         joined: only a list with "and" counts.
     """
     links, at = [], start
-    while at > begin:
+    while at > begin and len(links) < _MOST_ITEMS:
         before = at - 1
         linked = words[before] in kinds.link
         if linked and before > begin and words[before - 1] == ",":
@@ -92,6 +94,40 @@ def listed_items(words: Sequence[str], start: int, begin: int, kinds: Words, *, 
         return start
     alone = len(links) > 1 and not any(links) and (at == begin or words[at - 1] in _OPENING)
     return at if links[0] or (alone and not joined) else start
+
+
+def alternatives(words: Sequence[str], first: int, end: int, kinds: Words) -> int:
+    """Return the token after the last item that "or" joins to those before it: after "drugs" in "[does not] smoke, drink or use drugs".
+
+    Args:
+        words: the tokens of a note.
+        first: the token where the first item starts; it may be empty: "[never smoked] or …".
+        end: the token after the last one of the clause.
+        kinds: the words by which items are told apart.
+
+    Returns:
+        `first` if no item is joined with "or".
+    """
+    at = found = first
+    either = False
+    end = min(end, first + _LONGEST)
+    while at < end:
+        stop = at
+        while stop < end and words[stop] not in _MARKS and words[stop] not in kinds.link and words[stop] not in kinds.apart:
+            stop += 1
+        names = words[at:stop]
+        if at > first and not 0 < sum(word[0].isalnum() for word in names) <= _MOST_WORDS:
+            break
+        if any(word in kinds.state or word[0].isdigit() for word in names):
+            break
+        if either:
+            found = stop
+        after = stop + 1 if stop + 1 < end and words[stop] == "," and words[stop + 1] in kinds.link else stop
+        if after >= end or (words[after] != "," and words[after] not in kinds.link):
+            break
+        either = words[after] in ("or", "nor")
+        at = after + 1
+    return found
 
 
 def study_item(words: Sequence[str], verb: int, begin: int, kinds: Words) -> int | None:
@@ -121,7 +157,7 @@ def study_item(words: Sequence[str], verb: int, begin: int, kinds: Words) -> int
 
 
 def _start(words: Sequence[str], last: int, begin: int, kinds: Words) -> int:
-    at = last
+    at, begin = last, max(begin, last - _LONGEST)
     while at > begin and words[at - 1] not in _MARKS and words[at - 1] not in kinds.link and words[at - 1] not in kinds.apart:
         at -= 1
     return at

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ..errors import fail
-from .items import Words, ends_item, listed_items, own_item, study_item
+from .items import Words, alternatives, ends_item, listed_items, own_item, study_item
 from .sections import Section, find_sections, section_kinds
 
 SHIPPED = Path(__file__).parents[1] / "data" / "status_rules.tsv"
@@ -27,7 +27,7 @@ ALL = frozenset(STATUSES)
 SUBSTANCE = "substance"  # the class of `Rules.substances`
 HEADER = ["trigger", "category", "direction", "scope"]
 FINDING, DRUG, PROCEDURE = "finding", "drug", "procedure"  # kinds of mentions; a test and a device are procedures
-SITE = "site"  # a part of the body, for which the rules of findings hold
+OTHER = "other"  # a part of the body, a function, a place: the rules of findings hold for it, but it has no test
 AWAITED = "awaited"  # a disease whose test is pending
 # categories that hold for some kinds of mentions only -> (status, kinds)
 PARTIAL = {
@@ -45,7 +45,7 @@ PRESENT = "present"  # takes "historical" from findings: "onset of back pain two
 SCOPED = (*STATUSES, *PARTIAL, PRESENT)
 SECTION = "section"  # the direction that means all mentions of a section
 ADULT = "adult"  # a rule that holds in notes about an adult only
-DIRECTIONS = frozenset(["forward", "backward", "both", "leading", "first", "ending", "list", "opening", "items", SECTION])
+DIRECTIONS = frozenset(["forward", "backward", "both", "leading", "first", "ending", "list", "opening", "items", "either", SECTION])
 AT_STUDY = "study"  # after "@", of a terminator: the scope ends where the item of the test begins: "and the CT showed"
 Span = tuple[int, int]  # first and last character + 1
 
@@ -82,7 +82,7 @@ class Rule(NamedTuple):
 
     Attributes:
         category: a status, a category of `PARTIAL`, "present", "end" or "pseudo".
-        direction: forward, backward, both, leading, first, ending, list, opening or items; for "end" the categories whose scope it ends, separated by commas.
+        direction: forward, backward, both, leading, first, ending, list, opening, items or either; for "end" the categories whose scope it ends, separated by commas.
         scope: maximum number of words in the scope; 0: the whole clause. For "end" the number of words of the trigger after which scopes end.
         sections: kinds of the sections in which it has an effect; empty: all. For "end", it may be "study".
         outside: it has an effect in the other sections instead.
@@ -156,8 +156,8 @@ class Rules:
             text: a note.
             mentions: (start, end) of each mention, in characters.
             breaks: offsets in characters where sentences begin, if known; clauses end there, too.
-            kinds: mention -> "drug" or "procedure", for drugs, procedures, tests and devices, or "site" for parts of the body. The others are
-                findings: in "We will treat the pneumonia with azithromycin", only the drug is hypothetical.
+            kinds: mention -> "drug" or "procedure", for drugs, procedures, tests and devices, or "other" for what is no problem of the
+                patient, such as a part of the body. The others are findings: in "We will treat the pneumonia with azithromycin", only the drug is hypothetical.
         """
         if not mentions:
             return []
@@ -171,7 +171,9 @@ class Rules:
             true = held & ALL
             if len(true) < len(held):
                 kind = kinds.get((start, end), FINDING)
-                kind = FINDING if kind == SITE else kind
+                if kind == OTHER:
+                    held.discard(AWAITED)
+                    kind = FINDING
                 true |= {status for status, of in map(PARTIAL.__getitem__, held - true - {PRESENT}) if kind in of}
                 if PRESENT in held and kind == FINDING:
                     true.discard("historical")
@@ -221,7 +223,9 @@ class _Note:
             elif self.words[at] == "’s":
                 self.words[at] = "'s"
         self.marks = marks
-        self.mention_ends = {bisect_left(self.starts, end): kind for _, end, kind in mentions if kind != SITE}  # the token after a mention -> kind
+        after = [(bisect_left(self.starts, end), kind) for _, end, kind in mentions if kind != OTHER]
+        self.after_mention = {token for token, _ in after}  # the tokens after mentions
+        self.after_finding = {token for token, kind in after if kind == FINDING}
         fixed = self._fixed(breaks)
         self.found = self._triggers(tree, fixed)
         self.bounds = self._bounds(fixed, marks)  # the first token of each clause
@@ -375,8 +379,16 @@ class _Note:
                     leading = first - begin < 4 and not any(word[0].isalpha() for word in self.words[begin:first])
                 if rule.direction == "list" and (listed := self._list(last)):
                     found[rule.category, True].append(listed)
+                if rule.direction == "either":
+                    stop = bisect_left(stops, last)
+                    end_here = min(end, stops[stop]) if stop < len(stops) else end
+                    to = max(
+                        alternatives(self.words, last, end_here, self.item_words),
+                        self._counted(last, end_here, rule.scope, 1) if rule.scope else last,
+                    )
+                    found[rule.category, True].append((self.starts[last - 1], self.ends[to - 1]))
                 if rule.direction == "opening":  # not after a mention: "HIV negative, …"
-                    leading = not self._ends_item(first, last, begin, end)
+                    leading = not self._ends_item(rule.category, first, last, begin, end)
                 if (rule.direction in ("forward", "both", "list") or leading) and last < end:
                     stop = bisect_left(stops, last)
                     end_here = min(end, stops[stop]) if stop < len(stops) else end
@@ -384,7 +396,11 @@ class _Note:
                     if to > last:
                         found[rule.category, True].append((self.starts[last], self.ends[to - 1]))
                 ending = rule.direction in ("ending", "items") and not any(word[0].isalnum() for word in self.words[last : min(end, last + 12)])
-                if rule.direction in ("backward", "both") or ending or (rule.direction == "items" and self._ends_item(first, last, begin, end)):
+                if (
+                    rule.direction in ("backward", "both")
+                    or ending
+                    or (rule.direction == "items" and self._ends_item(rule.category, first, last, begin, end))
+                ):
                     alone = ending and place > 1 and not any(word[0].isalnum() for word in self.words[begin:first])
                     if alone and "\n" not in self.text[self.ends[max(begin - 2, 0)] : self.starts[first]]:
                         begin = self.bounds[place - 2]  # a trigger alone in its table cell, such as "| no |", applies to the cell before it
@@ -397,12 +413,12 @@ class _Note:
                         found[rule.category, False].append((self.starts[start], self.ends[to - 1]))
         return [(key, _merged(spans)) for key, spans in found.items() if spans]
 
-    def _ends_item(self, first: int, last: int, begin: int, end: int) -> bool:
+    def _ends_item(self, category: str, first: int, last: int, begin: int, end: int) -> bool:
         """Return whether the trigger of the tokens from `first` to `last` - 1 ends its item, or stands after a mention: it is about what is before it.
 
-        Its clause has the tokens from `begin` to `end` - 1.
+        Its clause has the tokens from `begin` to `end` - 1. "Pending" after a mention may be about what follows: "fracture pending surgery".
         """
-        return ends_item(self.words, last, end, self.item_words) or (first > begin and first in self.mention_ends)
+        return ends_item(self.words, last, end, self.item_words) or (category != AWAITED and first > begin and first in self.after_mention)
 
     def _items(self, first: int, begin: int, rule: Rule) -> tuple[int, int]:
         """Return (first token, last token + 1) of the items before token `first` that a rule is about; both are equal if there is none."""
@@ -415,9 +431,9 @@ class _Note:
     def _is_assay(self, start: int, last: int) -> bool:
         """Return whether some tokens are the name of a disease and words for its test: "hepatitis C antibodies"."""
         at = last
-        while at > start and at not in self.mention_ends and (self.words[at - 1] in self.item_words.assay or not self.words[at - 1][0].isalnum()):
+        while at > start and at not in self.after_finding and (self.words[at - 1] in self.item_words.assay or not self.words[at - 1][0].isalnum()):
             at -= 1
-        return at > start and self.mention_ends.get(at) == FINDING
+        return at > start and at in self.after_finding
 
     @cached_property
     def adult(self) -> bool:

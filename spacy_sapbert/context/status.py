@@ -15,7 +15,7 @@ from ..doc.spans import CORRECTED
 from ..errors import MissingFile, fail
 from ..files import writing_folder
 from ..kb.semantic_types import groups
-from .rules import DRUG, FINDING, PROCEDURE, SHIPPED, SITE, Rules
+from .rules import DRUG, FINDING, OTHER, PROCEDURE, SHIPPED, Rules
 
 FILE = "status_rules.tsv"
 # labels of spans that are not findings: groups of semantic types (CONC: "fish oil"), and usual labels of other recognisers
@@ -24,6 +24,8 @@ KINDS = {
     **dict.fromkeys(["PROC", "DEVI", "ACTI", "PROCEDURE", "TEST", "DEVICE"], PROCEDURE),
 }
 STATED = 60  # characters after a mention in which the rest of its statement may stand: "liver" in "liver and spleen are not enlarged"
+NO_PROBLEM = frozenset(["ANAT", "GEOG", "OBJC", "OCCU", "ORGA", "PHYS"])  # labels of spans that are findings for most rules, but no problems
+_DENIALS = frozenset(["no", "not", "never", "without"])  # words of a name that is a denial: "does not use tobacco"
 ANATOMY = "ANAT"  # a part of the body is neither absent nor a diagnosis: in "no abdominal pain", the pain is negated
 
 
@@ -156,13 +158,16 @@ def _is_denied(span: Span, text: str) -> Optional[bool]:
     """Return whether a statement is denied: "liver is not enlarged", which the matcher found as "enlarged liver"; None if the status rules decide.
 
     The rules don't see that "not" is inside a mention, or after it in "liver and spleen are not enlarged". In "EKG and CXR were negative", "negative" is a
-    part of the name that was found for the EKG, and does not deny it.
+    part of the name that was found for the EKG, and does not deny it. So is "does not" of the name that was found for tobacco in "does not use alcohol or
+    tobacco".
     """
     name = (span._.get(CORRECTED) if Span.has_extension(CORRECTED) else None) or span.id_
     words = str(name or "").lower().split()
     if len(words) < 2:
         return None
     own = text[span.start_char : span.end_char].lower()
+    if not _DENIALS.isdisjoint(set(words) - set(own.split())):
+        return False
     after = [] if words[0] in own and words[-1] in own else [word for word in words if word not in own]
     rest = re.split(r"[.;\n]", text[span.end_char : span.end_char + STATED].lower(), maxsplit=1)[0] if after else ""
     stated = "|".join(map(re.escape, after or words[:1]))
@@ -172,11 +177,11 @@ def _is_denied(span: Span, text: str) -> Optional[bool]:
 
 
 def _kinds(spans: Iterable[Span]) -> Dict[Tuple[int, int], str]:
-    """Return (start, end) in characters -> kind. At one place, a finding counts more than other kinds, and all more than a part of the body."""
+    """Return (start, end) in characters -> kind. At one place, a finding counts more than other kinds, and all more than e.g. a part of the body."""
     found: Dict[Tuple[int, int], str] = {}
     for span in spans:
-        place, kind = (span.start_char, span.end_char), SITE if span.label_ == ANATOMY else kind_of(span.label_)
-        if kind == FINDING or found.get(place, SITE) == SITE:
+        place, kind = (span.start_char, span.end_char), OTHER if span.label_ in NO_PROBLEM else kind_of(span.label_)
+        if kind == FINDING or found.get(place, OTHER) == OTHER:
             found[place] = kind
     return found
 

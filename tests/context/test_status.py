@@ -10,7 +10,7 @@ import pytest
 import spacy
 from spacy.tokens import Doc, Span
 
-from spacy_sapbert.context.rules import DRUG, FINDING, PROCEDURE, SHIPPED, SITE, STATUSES, Rules, find_sentences
+from spacy_sapbert.context.rules import DRUG, FINDING, OTHER, PROCEDURE, SHIPPED, STATUSES, Rules, find_sentences
 from spacy_sapbert.context.status import kind_of
 from spacy_sapbert.doc.spans import CORRECTED, set_corrected_extension
 from spacy_sapbert.errors import MissingFile, SapbertError
@@ -93,7 +93,25 @@ def test_odd_text_is_read(text: str) -> None:
 
 @pytest.mark.parametrize(
     "piece",
-    ["no fever, ", "a ", "history of ", "denies x but ", "?", "no no no ", "x\n", "(", "| no |", "risks include: 1. a ", "risks of x: - a\n", "2) "],
+    [
+        "no fever, ",
+        "a ",
+        "history of ",
+        "denies x but ",
+        "?",
+        "no no no ",
+        "x\n",
+        "(",
+        "| no |",
+        "risks include: 1. a ",
+        "risks of x: - a\n",
+        "2) ",
+        "x negative ",
+        "x, y and z pending, ",
+        "does not use ",
+        "x showed ",
+        "never smoked or x, ",
+    ],
 )
 def test_one_long_line_takes_linear_time(piece: str) -> None:
     text = (piece * (10**5 // len(piece)))[: 10**5]
@@ -134,7 +152,33 @@ def several(text: str, *mentions: str) -> dict[str, str]:
 def test_a_statement_between_two_mentions_is_about_the_first() -> None:
     text = "HIV negative syphilis reactive."
     assert several(text, "HIV", "syphilis") == {"HIV": "negated", "syphilis": "-"}
-    assert RULES.statuses("Abdomen negative tenderness.", [(0, 7), (17, 27)], kinds={(0, 7): SITE})[1]["negated"] is True
+    assert RULES.statuses("Abdomen negative tenderness.", [(0, 7), (17, 27)], kinds={(0, 7): OTHER})[1]["negated"] is True
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("Gonorrhea and chlamydia are pending.", {"Gonorrhea": "uncertain", "chlamydia": "uncertain"}),
+        ("Gonorrhea, chlamydia, and herpes tests pending.", {"Gonorrhea": "uncertain", "herpes": "uncertain"}),
+        ("Negative fungi and chlamydia and gonorrhea are pending.", {"fungi": "negated", "chlamydia": "uncertain", "gonorrhea": "uncertain"}),
+        ("Hepatitis C antibodies are still pending.", {"Hepatitis C": "uncertain"}),
+        ("Lupus serology is pending; no rash.", {"Lupus": "uncertain", "rash": "negated"}),
+        ("Fever, HIV pending.", {"Fever": "-", "HIV": "uncertain"}),
+        ("Pneumonia and sputum culture pending.", {"Pneumonia": "-"}),
+        ("Pneumonia, cultures pending.", {"Pneumonia": "-"}),
+        ("Anemia with iron studies pending.", {"Anemia": "-"}),
+        ("Fracture pending surgery.", {"Fracture": "-"}),
+        ("Gout diet is pending.", {"Gout": "-"}),
+        ("Rash and HIV, influenza pending.", {"Rash": "-", "HIV": "-", "influenza": "uncertain"}),
+    ],
+)
+def test_a_disease_whose_test_is_pending_is_uncertain(text: str, wanted: dict[str, str]) -> None:
+    assert several(text, *wanted) == wanted
+
+
+def test_what_is_no_disease_is_not_uncertain_because_it_is_pending() -> None:
+    assert said("Thyroid function is pending.", "Thyroid function", kind=OTHER) == "-"
+    assert said("TSH is pending.", "TSH", kind=PROCEDURE) == "-"
 
 
 def test_a_rule_that_begins_its_clause_allows_numbers_before_it() -> None:
@@ -350,6 +394,8 @@ def test_two_components_with_names_of_their_own_stand_side_by_side() -> None:
         ("Liver is tender. It is not enlarged.", "Liver is tender", "tender Liver", False),
         ("CT and ECG were negative.", "CT", "negative CT", False),
         ("CT and ECG were negative.", "CT", "CT negative", False),
+        ("He does not use alcohol or tobacco.", "tobacco", "does not use tobacco", False),
+        ("He does not use alcohol or tobacco.", "tobacco", "use tobacco", True),
         ("Viens not distended.", "Viens not distended", "veins not distended", False),  # the "not" is in the name itself
     ],
 )
