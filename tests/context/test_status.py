@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 import spacy
+from spacy.language import Language
 from spacy.tokens import Doc, Span
 
 from spacy_sapbert.context.rules import DRUG, FINDING, OTHER, PROCEDURE, SHIPPED, STATUSES, Rules, find_sentences
 from spacy_sapbert.context.status import kind_of
 from spacy_sapbert.doc.spans import CORRECTED, set_corrected_extension
 from spacy_sapbert.errors import MissingFile, SapbertError
+from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
 LINES = (Path(__file__).parent / "status_cases.tsv").read_text(encoding="utf-8").splitlines()
 CASES = [[*line.replace("\\n", "\n").split("\t"), FINDING][:4] for line in LINES if line and not line.startswith("#")]
@@ -408,3 +410,31 @@ def test_a_statement_that_is_denied(text: str, mention: str, name: str, negated:
     span._.set(CORRECTED, name)
     doc.ents = [span]
     assert status(doc).ents[0]._.assertion["negated"] is negated
+
+
+class KbHolder:
+    """A component with a knowledge base, as the linker."""
+
+    def __init__(self, kb: KnowledgeBase) -> None:
+        self.kb = kb
+
+    def __call__(self, doc: Doc) -> Doc:
+        return doc
+
+
+def test_a_linked_mention_is_what_its_concept_is(tiny_kb: KnowledgeBase) -> None:
+    Language.factory("kb_holder", func=lambda nlp, name: KbHolder(tiny_kb))
+    nlp = spacy.blank("en")
+    nlp.add_pipe("kb_holder")
+    status = nlp.add_pipe("clinical_status")
+    for label, kb_id, wanted in (
+        ("PROC", "", "hypothetical"),  # the recogniser's label: a procedure that is planned
+        ("PROC", "C9100003", "uncertain"),  # myocardial infarction
+        ("ANAT", "C9100003", "uncertain"),
+        ("ANAT", "", "-"),
+        ("PROC", "C0000000", "hypothetical"),  # an id that the knowledge base does not have
+    ):
+        doc = nlp.make_doc("Plan: ?MI")
+        doc.ents = [doc.char_span(7, 9, label=label, kb_id=kb_id)]
+        found = status(doc).ents[0]._.assertion
+        assert (label, kb_id, ",".join(key for key, true in found.items() if true) or "-") == (label, kb_id, wanted)
