@@ -47,6 +47,8 @@ SECTION = "section"  # the direction that means all mentions of a section
 ADULT = "adult"  # a rule that holds in notes about an adult only
 DIRECTIONS = frozenset(["forward", "backward", "both", "leading", "first", "ending", "list", "opening", "items", "either", SECTION])
 AT_STUDY = "study"  # after "@", of a terminator: the scope ends where the item of the test begins: "and the CT showed"
+UNJOINED = "unjoined"  # after "@", of a terminator: not if "or" follows, as in "no rash, small ulcers, or warts"
+_JOINED_WORDS = 25  # words and marks in which the "or" is looked for
 Span = tuple[int, int]  # first and last character + 1
 
 _TOKEN = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]+(?:['’](?!s\b)[^\W\d_]+)?|['’]s\b|-ve\b|\+ve\b|[^\s\w]|_", re.IGNORECASE)
@@ -84,7 +86,7 @@ class Rule(NamedTuple):
         category: a status, a category of `PARTIAL`, "present", "end" or "pseudo".
         direction: forward, backward, both, leading, first, ending, list, opening, items or either; for "end" the categories whose scope it ends, separated by commas.
         scope: maximum number of words in the scope; 0: the whole clause. For "end" the number of words of the trigger after which scopes end.
-        sections: kinds of the sections in which it has an effect; empty: all. For "end", it may be "study".
+        sections: kinds of the sections in which it has an effect; empty: all. For "end", it may be "study" or "unjoined".
         outside: it has an effect in the other sections instead.
         adult: it has an effect only in notes about an adult.
     """
@@ -237,6 +239,8 @@ class _Note:
                     place: int | None = first + rule.scope  # "INR on": the plan to monitor the INR ends after it
                     if AT_STUDY in rule.sections:
                         place = study_item(self.words, first, self.bounds[bisect_right(self.bounds, first) - 1], item_words)
+                    elif UNJOINED in rule.sections and self._joins(first):
+                        place = None
                     if place is not None:
                         for category in rule.direction.split(","):
                             self.stops[category].append(place)
@@ -420,6 +424,12 @@ class _Note:
         """
         return ends_item(self.words, last, end, self.item_words) or (category != AWAITED and first > begin and first in self.after_mention)
 
+    def _joins(self, at: int) -> bool:
+        """Return whether "or" follows a token in its clause: then it is in a list."""
+        place = bisect_right(self.bounds, at)
+        end = self.bounds[place] if place < len(self.bounds) else len(self.words)
+        return not {"or", "nor"}.isdisjoint(self.words[at : min(end, at + _JOINED_WORDS)])
+
     def _items(self, first: int, begin: int, rule: Rule) -> tuple[int, int]:
         """Return (first token, last token + 1) of the items before token `first` that a rule is about; both are equal if there is none."""
         start, last = own_item(self.words, first, begin, self.item_words)
@@ -546,7 +556,7 @@ def _problem(row: list[str], classes: Mapping[str, list[str]]) -> str:
         return f"no class {unknown[0]!r} is defined above."
     if category != "class" and row[0].startswith(("<number>", "<year>")):
         return "a trigger does not begin with a number."
-    if category == "end" and (not set(way.split(",")) <= set(SCOPED) or (at and places != AT_STUDY)):
+    if category == "end" and (not set(way.split(",")) <= set(SCOPED) or (at and places not in (AT_STUDY, UNJOINED))):
         return f"{direction!r} does not name statuses. Use {', '.join(SCOPED)}, separated by commas."
     if scope and not scope.isdigit():
         return f"scope {scope!r} is not a number of words."

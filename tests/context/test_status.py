@@ -250,6 +250,8 @@ def test_a_plan_is_not_past_or_doubted() -> None:
         ("trigger\tcategory\tdirection\tscope\n# a comment\nno\tnegated\tforward\tfive\n", 3),
         ("trigger\tcategory\tdirection\tscope\nbut\tend\tdenied\t\n", 2),
         ("trigger\tcategory\tdirection\tscope\nno\n", 2),
+        ("trigger\tcategory\tdirection\tscope\nbut\tend\tnegated@plan\t\n", 2),
+        ("trigger\tcategory\tdirection\tscope\nbut\tend\tnegated@\t\n", 2),
         # rules that would never hold
         ("trigger\tcategory\tdirection\tscope\nallergies\tnegated\tsection@plan\t\n", 2),
         ("trigger\tcategory\tdirection\tscope\nalergies\tnegated\tsection\t\n", 2),
