@@ -76,7 +76,8 @@ def listed_items(words: Sequence[str], start: int, begin: int, kinds: Words, *, 
         kinds: the words by which items are told apart.
         joined: only a list with "and" counts.
     """
-    links, at = [], start
+    links: list[bool] = []  # whether the item is joined with a word such as "and"
+    at = start
     while at > begin and len(links) < _MOST_ITEMS:
         before = at - 1
         linked = words[before] in kinds.link

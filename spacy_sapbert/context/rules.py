@@ -392,7 +392,7 @@ class _Note:
                     )
                     found[rule.category, True].append((self.starts[last - 1], self.ends[to - 1]))
                 if rule.direction == "opening":  # not after a mention: "HIV negative, …"
-                    leading = not self._ends_item(rule.category, first, last, begin, end)
+                    leading = not self._ends_item(rule.category, first, last, begin, end) and not self._is_compound(first)
                 if (rule.direction in ("forward", "both", "list") or leading) and last < end:
                     stop = bisect_left(stops, last)
                     end_here = min(end, stops[stop]) if stop < len(stops) else end
@@ -423,6 +423,10 @@ class _Note:
         Its clause has the tokens from `begin` to `end` - 1. "Pending" after a mention may be about what follows: "fracture pending surgery".
         """
         return ends_item(self.words, last, end, self.item_words) or (category != AWAITED and first > begin and first in self.after_mention)
+
+    def _is_compound(self, at: int) -> bool:
+        """Return whether a hyphen joins a token to the word before it: "culture-negative endocarditis"."""
+        return at > 1 and self.words[at - 1] == "-" and self.ends[at - 2] == self.starts[at - 1] and self.ends[at - 1] == self.starts[at]
 
     def _joins(self, at: int) -> bool:
         """Return whether "or" follows a token in its clause: then it is in a list."""
