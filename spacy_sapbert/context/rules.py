@@ -18,6 +18,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ..errors import fail
+from .items import Words, alternatives, ends_item, listed_items, own_item, study_item
 from .sections import Section, find_sections, section_kinds
 
 SHIPPED = Path(__file__).parents[1] / "data" / "status_rules.tsv"
@@ -26,6 +27,8 @@ ALL = frozenset(STATUSES)
 SUBSTANCE = "substance"  # the class of `Rules.substances`
 HEADER = ["trigger", "category", "direction", "scope"]
 FINDING, DRUG, PROCEDURE = "finding", "drug", "procedure"  # kinds of mentions; a test and a device are procedures
+OTHER = "other"  # a part of the body, a function, a place: the rules of findings hold for it, but it has no test
+AWAITED = "awaited"  # a disease whose test is pending
 # categories that hold for some kinds of mentions only -> (status, kinds)
 PARTIAL = {
     "planned": ("hypothetical", (DRUG, PROCEDURE)),
@@ -35,6 +38,7 @@ PARTIAL = {
     "resolved": ("historical", (FINDING,)),  # as "over", but "present" does not take it away
     "suspected": ("uncertain", (FINDING,)),
     "absent": ("negated", (FINDING, DRUG)),  # a test that is negative was done
+    AWAITED: ("uncertain", (FINDING,)),
     "feared": ("hypothetical", (FINDING,)),  # "avoid falls"; a drug that is avoided is omitted
     "listed": ("historical", (FINDING, DRUG, PROCEDURE)),  # in a section; other words end it than the scope of a trigger
 }
@@ -42,7 +46,10 @@ PRESENT, RESOLVED = "present", "resolved"  # "present" takes "historical" from f
 SCOPED = (*STATUSES, *PARTIAL, PRESENT)
 SECTION = "section"  # the direction that means all mentions of a section
 ADULT = "adult"  # a rule that holds in notes about an adult only
-DIRECTIONS = frozenset(["forward", "backward", "both", "leading", "first", "ending", "inside", "list", SECTION])
+DIRECTIONS = frozenset(["forward", "backward", "both", "leading", "first", "ending", "inside", "list", "opening", "items", "either", SECTION])
+AT_STUDY = "study"  # after "@", of a terminator: the scope ends where the item of the test begins: "and the CT showed"
+UNJOINED = "unjoined"  # after "@", of a terminator: not if "or" follows, as in "no rash, small ulcers, or warts"
+_JOINED_WORDS = 25  # words and marks in which the "or" is looked for
 Span = tuple[int, int]  # first and last character + 1
 
 _TOKEN = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]+(?:['’](?!s\b)[^\W\d_]+)?|['’]s\b|-ve\b|\+ve\b|[^\s\w]|_", re.IGNORECASE)
@@ -78,9 +85,10 @@ class Rule(NamedTuple):
 
     Attributes:
         category: a status, a category of `PARTIAL`, "present", "end" or "pseudo".
-        direction: forward, backward, both, leading, first, ending, inside or list; for "end" the categories whose scope it ends, separated by commas.
+        direction: forward, backward, both, leading, first, ending, inside, list, opening, items or either; for "end" the categories whose scope it ends,
+            separated by commas.
         scope: maximum number of words in the scope; 0: the whole clause. For "end" the number of words of the trigger after which scopes end.
-        sections: kinds of the sections in which it has an effect; empty: all.
+        sections: kinds of the sections in which it has an effect; empty: all. For "end", it may be "study" or "unjoined".
         outside: it has an effect in the other sections instead.
         adult: it has an effect only in notes about an adult.
     """
@@ -133,6 +141,7 @@ class Rules:
                 rule = Rule(category, direction, int(scope or 0), frozenset(kinds.split(";")) if kinds and not adult else frozenset(), outside, adult)
                 for each in _expanded(trigger, classes):
                     self._add(each, rule)
+        self._item_words = Words.of(classes)
 
     def _add(self, trigger: str, rule: Rule) -> None:
         node = self._tree
@@ -151,12 +160,12 @@ class Rules:
             text: a note.
             mentions: (start, end) of each mention, in characters.
             breaks: offsets in characters where sentences begin, if known; clauses end there, too.
-            kinds: mention -> "drug" or "procedure", for drugs, procedures, tests and devices. The others are findings: in "We will treat the
-                pneumonia with azithromycin", only the drug is hypothetical.
+            kinds: mention -> "drug" or "procedure", for drugs, procedures, tests and devices, or "other" for what is no problem of the
+                patient, such as a part of the body. The others are findings: in "We will treat the pneumonia with azithromycin", only the drug is hypothetical.
         """
         if not mentions:
             return []
-        note = _Note(text, find_sections(text), breaks, self._tree)
+        note = _Note(text, find_sections(text), breaks, self._tree, self._item_words, [(*place, kinds.get(place, FINDING)) for place in mentions])
         ranges = note.ranges()
         found = []
         for start, end in mentions:
@@ -166,11 +175,16 @@ class Rules:
             true = held & ALL
             if len(true) < len(held):
                 kind = kinds.get((start, end), FINDING)
+                if kind == OTHER:
+                    held.discard(AWAITED)
+                    kind = FINDING
                 true |= {status for status, of in map(PARTIAL.__getitem__, held - true - {PRESENT}) if kind in of}
                 if PRESENT in held and RESOLVED not in held and kind == FINDING:
                     true.discard("historical")
                 if "planned" in held and kind != FINDING:
                     true -= {"historical", "uncertain"}  # "discussed before, she decided to have surgery", "?CABG"
+                if AWAITED in held and kind == FINDING:
+                    true.discard("negated")  # "negative fungi, and chlamydia is pending"
             if "negated" in true or "family" in true:
                 true.discard("historical")  # a finding that never was, or was a relative's, is not in the patient's past
             found.append({status: status in true for status in STATUSES})
@@ -188,8 +202,16 @@ def find_sentences(text: str) -> list[Span]:
 class _Note:
     """A text as tokens, clauses and triggers."""
 
-    def __init__(self, text: str, sections: list[Section], breaks: Iterable[int], tree: dict[str, Any]) -> None:
-        self.text, self.sections = text, sections
+    def __init__(
+        self,
+        text: str,
+        sections: list[Section],
+        breaks: Iterable[int],
+        tree: dict[str, Any],
+        item_words: Words = Words(),  # noqa: B008  it never changes
+        mentions: Iterable[tuple[int, int, str]] = (),  # (start, end, kind)
+    ) -> None:
+        self.text, self.sections, self.item_words = text, sections, item_words
         self.section_starts = [section.start for section in sections]
         lowered = text.lower()
         if len(lowered) != len(text):  # "İ" becomes two characters
@@ -205,6 +227,9 @@ class _Note:
             elif self.words[at] == "’s":
                 self.words[at] = "'s"
         self.marks = marks
+        after = [(bisect_left(self.starts, end), kind) for _, end, kind in mentions if kind != OTHER]
+        self.after_mention = {token for token, _ in after}  # the tokens after mentions
+        self.after_finding = {token for token, kind in after if kind == FINDING}
         fixed = self._fixed(breaks)
         self.found = self._triggers(tree, fixed)
         self.bounds = self._bounds(fixed, marks)  # the first token of each clause
@@ -213,8 +238,14 @@ class _Note:
         for first, _, rules in self.found:
             for rule in rules:
                 if rule.category == "end":
-                    for category in rule.direction.split(","):
-                        self.stops[category].append(first + rule.scope)  # "INR on": the plan to monitor the INR ends after it
+                    place: int | None = first + rule.scope  # "INR on": the plan to monitor the INR ends after it
+                    if AT_STUDY in rule.sections:
+                        place = study_item(self.words, first, self.bounds[bisect_right(self.bounds, first) - 1], item_words)
+                    elif UNJOINED in rule.sections and self._joins(first):
+                        place = None
+                    if place is not None:
+                        for category in rule.direction.split(","):
+                            self.stops[category].append(place)
                 elif rule.category == "historical" and rule.direction == "forward":
                     self.stops[PRESENT].append(first)  # "onset of chest pain after previous stroke"
         self.stops[RESOLVED] += self.stops["over"]
@@ -360,23 +391,71 @@ class _Note:
                     found[rule.category, True].append((self.starts[first + 1], self.ends[last - 1]))
                 if rule.direction == "list" and (listed := self._list(last)):
                     found[rule.category, True].append(listed)
+                if rule.direction == "either":
+                    stop = bisect_left(stops, last)
+                    end_here = min(end, stops[stop]) if stop < len(stops) else end
+                    to = max(
+                        alternatives(self.words, last, end_here, self.item_words),
+                        self._counted(last, end_here, rule.scope, 1) if rule.scope else last,
+                    )
+                    found[rule.category, True].append((self.starts[last - 1], self.ends[to - 1]))
+                if rule.direction == "opening":  # not after a mention: "HIV negative, …"
+                    leading = not self._ends_item(rule.category, first, last, begin, end) and not self._is_compound(first)
                 if (rule.direction in ("forward", "both", "list") or leading) and last < end:
                     stop = bisect_left(stops, last)
                     end_here = min(end, stops[stop]) if stop < len(stops) else end
                     to = self._counted(last, end_here, rule.scope, 1)
                     if to > last:
                         found[rule.category, True].append((self.starts[last], self.ends[to - 1]))
-                ending = rule.direction == "ending" and not any(word[0].isalnum() for word in self.words[last : min(end, last + 12)])
-                if rule.direction in ("backward", "both") or ending:
+                ending = rule.direction in ("ending", "items") and not any(word[0].isalnum() for word in self.words[last : min(end, last + 12)])
+                if (
+                    rule.direction in ("backward", "both")
+                    or ending
+                    or (rule.direction == "items" and self._ends_item(rule.category, first, last, begin, end))
+                ):
                     alone = ending and place > 1 and not any(word[0].isalnum() for word in self.words[begin:first])
                     if alone and "\n" not in self.text[self.ends[max(begin - 2, 0)] : self.starts[first]]:
                         begin = self.bounds[place - 2]  # a trigger alone in its table cell, such as "| no |", applies to the cell before it
                     stop = bisect_left(stops, first) - 1
                     from_here = max(begin, stops[stop] + 1) if stop >= 0 else begin
-                    start = self._counted(first, from_here, rule.scope, -1)
-                    if start < first:
-                        found[rule.category, False].append((self.starts[start], self.ends[first - 1]))
+                    start, to = (
+                        self._items(first, from_here, rule) if rule.direction == "items" else (self._counted(first, from_here, rule.scope, -1), first)
+                    )
+                    if start < to:
+                        found[rule.category, False].append((self.starts[start], self.ends[to - 1]))
         return [(key, _merged(spans)) for key, spans in found.items() if spans]
+
+    def _ends_item(self, category: str, first: int, last: int, begin: int, end: int) -> bool:
+        """Return whether the trigger of the tokens from `first` to `last` - 1 ends its item, or stands after a mention: it is about what is before it.
+
+        Its clause has the tokens from `begin` to `end` - 1. "Pending" after a mention may be about what follows: "fracture pending surgery".
+        """
+        return ends_item(self.words, last, end, self.item_words) or (category != AWAITED and first > begin and first in self.after_mention)
+
+    def _is_compound(self, at: int) -> bool:
+        """Return whether a hyphen joins a token to the word before it: "culture-negative endocarditis"."""
+        return at > 1 and self.words[at - 1] == "-" and self.ends[at - 2] == self.starts[at - 1] and self.ends[at - 1] == self.starts[at]
+
+    def _joins(self, at: int) -> bool:
+        """Return whether "or" follows a token in its clause: then it is in a list."""
+        place = bisect_right(self.bounds, at)
+        end = self.bounds[place] if place < len(self.bounds) else len(self.words)
+        return not {"or", "nor"}.isdisjoint(self.words[at : min(end, at + _JOINED_WORDS)])
+
+    def _items(self, first: int, begin: int, rule: Rule) -> tuple[int, int]:
+        """Return (first token, last token + 1) of the items before token `first` that a rule is about; both are equal if there is none."""
+        start, last = own_item(self.words, first, begin, self.item_words)
+        if start == last or (rule.category == AWAITED and not self._is_assay(start, last)):
+            return last, last
+        whole = listed_items(self.words, start, begin, self.item_words, joined=rule.category == AWAITED)
+        return (whole, last) if whole < start else (self._counted(last, start, rule.scope, -1), last)
+
+    def _is_assay(self, start: int, last: int) -> bool:
+        """Return whether some tokens are the name of a disease and words for its test: "hepatitis C antibodies"."""
+        at = last
+        while at > start and at not in self.after_finding and (self.words[at - 1] in self.item_words.assay or not self.words[at - 1][0].isalnum()):
+            at -= 1
+        return at > start and at in self.after_finding
 
     @cached_property
     def adult(self) -> bool:
@@ -473,6 +552,8 @@ def _problem(row: list[str], classes: Mapping[str, list[str]]) -> str:
     category, direction, scope = row[1], row[2], (*row, "")[3]
     if category not in (*SCOPED, "end", "pseudo", "class"):
         return f"category {category!r} is not known. Use {', '.join(SCOPED)}, end, pseudo or class."
+    if category == "class" and row[0] in classes:
+        return f"the class {row[0]!r} is already defined above."
     way, at, places = direction.partition("@")
     if category in SCOPED and (way not in DIRECTIONS or (way == SECTION and at)):
         return f"direction {direction!r} is not known. Use {', '.join(sorted(DIRECTIONS))}."
@@ -489,7 +570,7 @@ def _problem(row: list[str], classes: Mapping[str, list[str]]) -> str:
         return f"no class {unknown[0]!r} is defined above."
     if category != "class" and row[0].startswith(("<number>", "<year>")):
         return "a trigger does not begin with a number."
-    if category == "end" and not set(direction.split(",")) <= set(SCOPED):
+    if category == "end" and (not set(way.split(",")) <= set(SCOPED) or (at and places not in (AT_STUDY, UNJOINED))):
         return f"{direction!r} does not name statuses. Use {', '.join(SCOPED)}, separated by commas."
     if scope and not scope.isdigit():
         return f"scope {scope!r} is not a number of words."

@@ -14,8 +14,9 @@ from ..doc.component import DocComponent
 from ..doc.spans import CORRECTED
 from ..errors import MissingFile, fail
 from ..files import writing_folder
-from ..kb.semantic_types import groups
-from .rules import DRUG, FINDING, PROCEDURE, SHIPPED, Rules
+from ..kb.knowledge_base import KnowledgeBase
+from ..kb.semantic_types import groups, groups_of
+from .rules import DRUG, FINDING, OTHER, PROCEDURE, SHIPPED, Rules
 
 FILE = "status_rules.tsv"
 # labels of spans that are not findings: groups of semantic types (CONC: "fish oil"), and usual labels of other recognisers
@@ -24,6 +25,10 @@ KINDS = {
     **dict.fromkeys(["PROC", "DEVI", "ACTI", "PROCEDURE", "TEST", "DEVICE"], PROCEDURE),
 }
 STATED = 60  # characters after a mention in which the rest of its statement may stand: "liver" in "liver and spleen are not enlarged"
+NO_PROBLEM = frozenset(["ANAT", "GEOG", "OBJC", "OCCU", "ORGA", "PHYS"])  # labels of spans that are findings for most rules, but no problems
+PROBLEM = "DISO"
+MOST_GROUPS = 20_000  # concepts whose groups are kept
+_DENIALS = frozenset(["no", "not", "never", "without"])  # words of a name that is a denial: "does not use tobacco"
 ANATOMY = "ANAT"  # a part of the body is neither absent nor a diagnosis: in "no abdominal pain", the pain is negated
 
 
@@ -60,6 +65,8 @@ class ClinicalStatus(DocComponent):
             raise fail("E002", setting="attr_name", component=name, value=attr_name, why="it must be a name that Python allows.")
         self.rules_path = rules
         self._rules: Optional[Rules] = None
+        self._groups: Dict[str, Tuple[str, ...]] = {}
+        self._kb: Optional[KnowledgeBase] = None
         if not Span.has_extension(attr_name):
             Span.set_extension(attr_name, default=None)
         elif Span.get_extension(attr_name) != (None, None, None, None):
@@ -88,10 +95,7 @@ class ClinicalStatus(DocComponent):
             spans, text = list(_spans(doc)), doc.text
             places = sorted({(span.start_char, span.end_char) for span in spans})
             breaks = [sent.start_char for sent in doc.sents] if places and doc.has_annotation("SENT_START") else []
-            kinds = {(span.start_char, span.end_char): kind for span in spans if (kind := kind_of(span.label_)) != FINDING}
-            for span in spans:  # at one place, a finding counts more than other kinds, and all more than a part of the body
-                if span.label_ != ANATOMY and kind_of(span.label_) == FINDING:
-                    kinds.pop((span.start_char, span.end_char), None)
+            kinds = _kinds(spans, self._labels(spans))
             statuses = dict(zip(places, self._rules.statuses(text, places, breaks, kinds)))
             for span in spans:
                 if (denied := _is_denied(span, text)) is not None:
@@ -107,10 +111,36 @@ class ClinicalStatus(DocComponent):
         for doc, statuses in zip(docs, predictions):
             spans = list(_spans(doc))
             # spaCy stores an extension by a span's offsets, so all spans at one place have one status
-            others = {(span.start_char, span.end_char) for span in spans if span.label_ != ANATOMY or span.text.lower() in substances}
+            labels = self._labels(spans)
+            others = {(span.start_char, span.end_char) for span, label in zip(spans, labels) if label != ANATOMY or span.text.lower() in substances}
             for span in spans:
                 place = span.start_char, span.end_char
                 span._.set(self.attr_name, statuses[place] if place in others else dict.fromkeys(statuses[place], False))
+
+    def _labels(self, spans: List[Span]) -> List[str]:
+        """Return what each span is: the semantic group of the concept that a linker of this package chose, or its label.
+
+        A recogniser may say "PROC" of "PE", which is then linked to an embolism. The label stays if the concept is no problem, drug or procedure.
+        """
+        if any(span.kb_id_ for span in spans):
+            kbs = (kb for _, component in self.nlp.pipeline if isinstance(kb := getattr(component, "kb", None), KnowledgeBase))
+            if (kb := next(kbs, None)) is not self._kb or len(self._groups) > MOST_GROUPS:  # names that a user adds make a new object
+                self._kb, self._groups = kb, {}
+        else:
+            return [span.label_ for span in spans]
+        return [self._label(span) for span in spans]
+
+    def _label(self, span: Span) -> str:
+        if self._kb is None or not span.kb_id_:
+            return str(span.label_)
+        found = self._groups.get(span.kb_id_)
+        if found is None:
+            entity = self._kb.get(span.kb_id_)
+            known = [] if entity is None else groups_of(entity.types)
+            found = self._groups[span.kb_id_] = tuple(group for group in known if group not in NO_PROBLEM)  # white cells are counted, too
+        if not found or span.label_ in found:
+            return str(span.label_)
+        return PROBLEM if PROBLEM in found else found[0]
 
     # -- files ----------------------------------------------------------------------------------------------------------
 
@@ -159,19 +189,32 @@ def _is_denied(span: Span, text: str) -> Optional[bool]:
     """Return whether a statement is denied: "liver is not enlarged", which the matcher found as "enlarged liver"; None if the status rules decide.
 
     The rules don't see that "not" is inside a mention, or after it in "liver and spleen are not enlarged". In "EKG and CXR were negative", "negative" is a
-    part of the name that was found for the EKG, and does not deny it.
+    part of the name that was found for the EKG, and does not deny it. So is "does not" of the name that was found for tobacco in "does not use alcohol or
+    tobacco".
     """
     name = (span._.get(CORRECTED) if Span.has_extension(CORRECTED) else None) or span.id_
     words = str(name or "").lower().split()
     if len(words) < 2:
         return None
     own = text[span.start_char : span.end_char].lower()
+    if not _DENIALS.isdisjoint(set(words) - set(own.split())):
+        return False
     after = [] if words[0] in own and words[-1] in own else [word for word in words if word not in own]
     rest = re.split(r"[.;\n]", text[span.end_char : span.end_char + STATED].lower(), maxsplit=1)[0] if after else ""
     stated = "|".join(map(re.escape, after or words[:1]))
     if re.search(rf"\bnot (?:\w+ )?(?:{stated})\b", own + rest) is not None:
         return True
     return False if "negative" in after and "negative" in rest else None
+
+
+def _kinds(spans: Iterable[Span], labels: Iterable[str]) -> Dict[Tuple[int, int], str]:
+    """Return (start, end) in characters -> kind. At one place, a finding counts more than other kinds, and all more than e.g. a part of the body."""
+    found: Dict[Tuple[int, int], str] = {}
+    for span, label in zip(spans, labels):
+        place, kind = (span.start_char, span.end_char), OTHER if label in NO_PROBLEM else kind_of(label)
+        if kind == FINDING or found.get(place, OTHER) == OTHER:
+            found[place] = kind
+    return found
 
 
 def _spans(doc: Doc) -> Iterator[Span]:

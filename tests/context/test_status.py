@@ -8,12 +8,14 @@ from typing import Any
 
 import pytest
 import spacy
+from spacy.language import Language
 from spacy.tokens import Doc, Span
 
-from spacy_sapbert.context.rules import DRUG, FINDING, PROCEDURE, SHIPPED, STATUSES, Rules, find_sentences
+from spacy_sapbert.context.rules import DRUG, FINDING, OTHER, PROCEDURE, SHIPPED, STATUSES, Rules, find_sentences
 from spacy_sapbert.context.status import kind_of
 from spacy_sapbert.doc.spans import CORRECTED, set_corrected_extension
 from spacy_sapbert.errors import MissingFile, SapbertError
+from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
 LINES = (Path(__file__).parent / "status_cases.tsv").read_text(encoding="utf-8").splitlines()
 CASES = [[*line.replace("\\n", "\n").split("\t"), FINDING][:4] for line in LINES if line and not line.startswith("#")]
@@ -93,7 +95,25 @@ def test_odd_text_is_read(text: str) -> None:
 
 @pytest.mark.parametrize(
     "piece",
-    ["no fever, ", "a ", "history of ", "denies x but ", "?", "no no no ", "x\n", "(", "| no |", "risks include: 1. a ", "risks of x: - a\n", "2) "],
+    [
+        "no fever, ",
+        "a ",
+        "history of ",
+        "denies x but ",
+        "?",
+        "no no no ",
+        "x\n",
+        "(",
+        "| no |",
+        "risks include: 1. a ",
+        "risks of x: - a\n",
+        "2) ",
+        "x negative ",
+        "x, y and z pending, ",
+        "does not use ",
+        "x showed ",
+        "never smoked or x, ",
+    ],
 )
 def test_one_long_line_takes_linear_time(piece: str) -> None:
     text = (piece * (10**5 // len(piece)))[: 10**5]
@@ -123,6 +143,44 @@ def test_a_rule_of_a_heading_holds_for_the_section_below_it() -> None:
         "zinc": "hypothetical",
         "rash": "-",
     }
+
+
+def several(text: str, *mentions: str) -> dict[str, str]:
+    """Return the statuses of findings that are all known to the rules."""
+    places = [(text.index(mention), text.index(mention) + len(mention)) for mention in mentions]
+    return {mention: ",".join(key for key, true in status.items() if true) or "-" for mention, status in zip(mentions, RULES.statuses(text, places))}
+
+
+def test_a_statement_between_two_mentions_is_about_the_first() -> None:
+    text = "HIV negative syphilis reactive."
+    assert several(text, "HIV", "syphilis") == {"HIV": "negated", "syphilis": "-"}
+    assert RULES.statuses("Abdomen negative tenderness.", [(0, 7), (17, 27)], kinds={(0, 7): OTHER})[1]["negated"] is True
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("Gonorrhea and chlamydia are pending.", {"Gonorrhea": "uncertain", "chlamydia": "uncertain"}),
+        ("Gonorrhea, chlamydia, and herpes tests pending.", {"Gonorrhea": "uncertain", "herpes": "uncertain"}),
+        ("Negative fungi and chlamydia and gonorrhea are pending.", {"fungi": "negated", "chlamydia": "uncertain", "gonorrhea": "uncertain"}),
+        ("Hepatitis C antibodies are still pending.", {"Hepatitis C": "uncertain"}),
+        ("Lupus serology is pending; no rash.", {"Lupus": "uncertain", "rash": "negated"}),
+        ("Fever, HIV pending.", {"Fever": "-", "HIV": "uncertain"}),
+        ("Pneumonia and sputum culture pending.", {"Pneumonia": "-"}),
+        ("Pneumonia, cultures pending.", {"Pneumonia": "-"}),
+        ("Anemia with iron studies pending.", {"Anemia": "-"}),
+        ("Fracture pending surgery.", {"Fracture": "-"}),
+        ("Gout diet is pending.", {"Gout": "-"}),
+        ("Rash and HIV, influenza pending.", {"Rash": "-", "HIV": "-", "influenza": "uncertain"}),
+    ],
+)
+def test_a_disease_whose_test_is_pending_is_uncertain(text: str, wanted: dict[str, str]) -> None:
+    assert several(text, *wanted) == wanted
+
+
+def test_what_is_no_disease_is_not_uncertain_because_it_is_pending() -> None:
+    assert said("Thyroid function is pending.", "Thyroid function", kind=OTHER) == "-"
+    assert said("TSH is pending.", "TSH", kind=PROCEDURE) == "-"
 
 
 def test_a_rule_that_begins_its_clause_allows_numbers_before_it() -> None:
@@ -218,6 +276,8 @@ def test_a_plan_is_not_past_or_doubted() -> None:
         ("trigger\tcategory\tdirection\tscope\n# a comment\nno\tnegated\tforward\tfive\n", 3),
         ("trigger\tcategory\tdirection\tscope\nbut\tend\tdenied\t\n", 2),
         ("trigger\tcategory\tdirection\tscope\nno\n", 2),
+        ("trigger\tcategory\tdirection\tscope\nbut\tend\tnegated@plan\t\n", 2),
+        ("trigger\tcategory\tdirection\tscope\nbut\tend\tnegated@\t\n", 2),
         # rules that would never hold
         ("trigger\tcategory\tdirection\tscope\nallergies\tnegated\tsection@plan\t\n", 2),
         ("trigger\tcategory\tdirection\tscope\nalergies\tnegated\tsection\t\n", 2),
@@ -364,6 +424,8 @@ def test_two_components_with_names_of_their_own_stand_side_by_side() -> None:
         ("Liver is tender. It is not enlarged.", "Liver is tender", "tender Liver", False),
         ("CT and ECG were negative.", "CT", "negative CT", False),
         ("CT and ECG were negative.", "CT", "CT negative", False),
+        ("He does not use alcohol or tobacco.", "tobacco", "does not use tobacco", False),
+        ("He does not use alcohol or tobacco.", "tobacco", "use tobacco", True),
         ("Viens not distended.", "Viens not distended", "veins not distended", False),  # the "not" is in the name itself
     ],
 )
@@ -376,3 +438,31 @@ def test_a_statement_that_is_denied(text: str, mention: str, name: str, negated:
     span._.set(CORRECTED, name)
     doc.ents = [span]
     assert status(doc).ents[0]._.assertion["negated"] is negated
+
+
+class KbHolder:
+    """A component with a knowledge base, as the linker."""
+
+    def __init__(self, kb: KnowledgeBase) -> None:
+        self.kb = kb
+
+    def __call__(self, doc: Doc) -> Doc:
+        return doc
+
+
+def test_a_linked_mention_is_what_its_concept_is(tiny_kb: KnowledgeBase) -> None:
+    Language.factory("kb_holder", func=lambda nlp, name: KbHolder(tiny_kb))
+    nlp = spacy.blank("en")
+    nlp.add_pipe("kb_holder")
+    status = nlp.add_pipe("clinical_status")
+    for label, kb_id, wanted in (
+        ("PROC", "", "hypothetical"),  # the recogniser's label: a procedure that is planned
+        ("PROC", "C9100003", "uncertain"),  # myocardial infarction
+        ("ANAT", "C9100003", "uncertain"),
+        ("ANAT", "", "-"),
+        ("PROC", "C0000000", "hypothetical"),  # an id that the knowledge base does not have
+    ):
+        doc = nlp.make_doc("Plan: ?MI")
+        doc.ents = [doc.char_span(7, 9, label=label, kb_id=kb_id)]
+        found = status(doc).ents[0]._.assertion
+        assert (label, kb_id, ",".join(key for key, true in found.items() if true) or "-") == (label, kb_id, wanted)
