@@ -290,6 +290,7 @@ def test_a_plan_is_not_past_or_doubted() -> None:
         ("trigger\tcategory\tdirection\tscope\nno\tnegated\tforward@adult;plan\t\n", 2),
         ("trigger\tcategory\tdirection\tscope\nbe\tclass\tis|was\t\n<be> no\tnegated\tforward\t\n<bee> no\tnegated\tforward\t\n", 4),
         ("trigger\tcategory\tdirection\tscope\n<be> but\tend\tnegated\t\nbe\tclass\tis|was\t\n", 2),  # the class is defined too late
+        ("trigger\tcategory\tdirection\tscope\nbe\tclass\tis|was\t\nbe\tclass\tare\t\n", 3),  # defined twice
         ("trigger\tcategory\tdirection\tscope\n<year> no\tnegated\tforward\t\n", 2),  # a trigger does not begin with a number
     ],
 )
