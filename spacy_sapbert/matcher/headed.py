@@ -9,7 +9,7 @@ from typing import NamedTuple
 from ..context.sections import PART, Section, kind_of
 
 KINDS = frozenset([PART, "exam"])  # kinds of headings that may be a part of a name: "Lungs:", "Mood:"
-TITLES = frozenset(["anesthesia", "anaesthesia"])  # headings of other kinds that may be, too
+TITLES = frozenset(["anesthesia", "anaesthesia", "diet"])  # headings of other kinds that may be, too
 READ = 400  # characters after a heading that are read
 MAX_TITLE = 2  # words of a heading
 MAX_WORDS = 3  # words of an item
@@ -40,7 +40,6 @@ _ITEM = re.compile(r"[^.,;:\n/()]+")
 _JOIN = re.compile(r"\b(?:and|or)\b", re.IGNORECASE)
 _FIRST = re.compile(r"\s*(?:(?:no|not|denies|denied|without|with|is|are|was|were|appears?|has|have|any)\s+)*", re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_][\w'’-]*")
-# words that may follow the words of a name in an item: "supple without", "clear bilaterally"
 # two words that mean one thing: "dry" in "SKIN: Warm, dry and intact" is no dry skin
 _WARM_AND_DRY = "warm and dry"
 _NEAR = 12  # characters before "dry" that are read
@@ -48,6 +47,7 @@ _WARM_BEFORE, _WARM_AFTER = (
     re.compile(r"\bwarm[ \t]*(?:[,/&+]|,?[ \t]*and\b)[ \t]*$", re.IGNORECASE),
     re.compile(r"[ \t]*(?:[,/&+]|,?[ \t]*and\b)[ \t]*warm\b", re.IGNORECASE),
 )
+# words that may follow the words of a name in an item: "supple without", "clear bilaterally"
 _BEHIND = re.compile(
     r"\s*(?:$|\d|(?:and|appreciated|as|at|bilaterally|but|by|diffusely|for|from|heard|identified|in|is|noted|on|palpable|palpated|present|seen|throughout|to|today|via|was|"
     r"were|when|with|without)\b)",
