@@ -50,7 +50,7 @@ class Part(NamedTuple):
     """A part of a dose, or of what stands between it and the drug.
 
     Attributes:
-        kind: `AMOUNT` that is taken at once, `RATE`, `STRENGTH` of a tablet, `FORM`, `ROUTE`, `FREQUENCY` (how often, or "as needed"), `DURATION`.
+        kind: `AMOUNT` that is taken at once or in a day, `RATE` of an infusion, `STRENGTH` of a tablet, `FORM`, `ROUTE`, `FREQUENCY` (how often, or "as needed"), `DURATION`.
         start: offset of its first character in the note.
         end: offset of the character after its last one.
     """
@@ -181,7 +181,7 @@ def _dose(text: str, offset: int, found: re.Match[str], drug_end: int | None = N
         elif not _one_unit(found):  # "500 mg to 1 g" cannot be written with one unit
             kind = AMOUNT
         elif low <= high:
-            kind, amount = RATE if rate else AMOUNT, (low, high)
+            kind, amount = RATE if rate and TIMES[found["time"]] != "d" else AMOUNT, (low, high)  # "25 mg/day" is no infusion
     every: Every | None = None
     route, needed, used, taken = "", False, 0, False
 
@@ -217,7 +217,9 @@ def _dose(text: str, offset: int, found: re.Match[str], drug_end: int | None = N
     last = at + used if used or drug_end is None else offset + found.end("dose")
     written = text[begin:last].rstrip(" \t,")
     least, most = amount or (None, None)
-    return Dose(written, begin, begin + len(written), least, most, unit, code, rate, every, needed, route, tuple(sorted(parts, key=lambda part: part.start)))
+    return Dose(
+        written, begin, begin + len(written), least, most, unit, code, rate, every, needed, route, tuple(sorted(parts, key=lambda part: part.start))
+    )
 
 
 def _every(token: re.Match[str]) -> Every | None:
