@@ -43,6 +43,23 @@ class Every(NamedTuple):
     longest: int | None = None
 
 
+AMOUNT, RATE, STRENGTH, FORM, ROUTE, FREQUENCY, DURATION = "amount", "rate", "strength", "form", "route", "frequency", "duration"  # kinds of parts
+
+
+class Part(NamedTuple):
+    """A part of a dose, or of what stands between it and the drug.
+
+    Attributes:
+        kind: `AMOUNT` that is taken at once or in a day, `RATE` of an infusion, `STRENGTH` of a tablet, `FORM`, `ROUTE`, `FREQUENCY` (how often, or "as needed"), `DURATION`.
+        start: offset of its first character in the note.
+        end: offset of the character after its last one.
+    """
+
+    kind: str
+    start: int
+    end: int
+
+
 class Dose(NamedTuple):
     """A dose.
 
@@ -58,6 +75,7 @@ class Dose(NamedTuple):
         every: how often it is taken; None if the text does not say it.
         as_needed: whether it is taken as needed.
         route: the route as it is written; "" without one.
+        parts: where its parts are, in the order of the note. A number without a unit and the size of a package are no parts.
     """
 
     text: str
@@ -71,6 +89,7 @@ class Dose(NamedTuple):
     every: Every | None
     as_needed: bool
     route: str
+    parts: tuple[Part, ...]
 
 
 _FAR = 200  # characters after a drug that are read
@@ -85,14 +104,16 @@ _FIRST = rf"[ \t]*(?P<first>(?:{_NAMES})(?:/(?:kg|m2|m²))?(?:/(?:{_TO_TIME}))?)
 _AMOUNT = rf"(?P<low>{_NUMBER})(?:(?:{_FIRST})?[ \t]*(?:-|–|to)[ \t]*(?P<high>{_NUMBER}))?[ \t]*-?{_UNIT}"
 # what may stand between a drug and its dose: the salt, the form, a brand name in brackets
 _GAP = (
-    r"[ \t]*(?:\([^()\n]{1,30}\)[ \t]*)?(?:\b(?:er|xr|xl|sr|cr|dr|ec|la|ir|hfa|hcl|hydrochloride|sodium|succinate|tartrate|besylate|calcium|"
+    r"[ \t]*(?:\((?P<brand>[^()\n]{1,30})\)[ \t]*)?(?:\b(?:er|xr|xl|sr|cr|dr|ec|la|ir|hfa|hcl|hydrochloride|sodium|succinate|tartrate|besylate|calcium|"
     r"extended[- ]release|oral|tablets?|capsules?|inhaler|drip|infusion|solution|dose(?: of)?|at|to)\b[ \t]*){0,3}[:,–-]?[ \t]*(?:@[ \t]*)?"
 )
 _DOSE = re.compile(rf"{_GAP}(?P<dose>{_AMOUNT})(?![ \t]+of\b)")  # "3 mg of" is the dose of the next drug
 _DOSE_BEFORE = re.compile(rf"(?<![\w/.,-])(?P<dose>{_AMOUNT})[ \t]+(?:of[ \t]+)?$")
 _FORM = r"tablets?|tabs?|capsules?|caps?|patch(?:es)?|vials?|pens?|inhalers?|solution|suspension"
-_IS_STRENGTH = re.compile(rf"[ \t]*(?:oral[ \t]+)?(?:{_FORM})\b")
-_TAKE = re.compile(rf",?[ \t]*(?:take[ \t]+)?(?P<low>\d{{1,2}})(?:[ \t]*(?:-|–|to)[ \t]*(?P<high>\d{{1,2}}))?[ \t]+(?P<unit>{_FORM})\b")
+_ORAL_FORM = rf"(?:oral[ \t]+)?(?:{_FORM})"
+_IS_FORM = re.compile(rf"\b{_ORAL_FORM}\b")
+_IS_STRENGTH = re.compile(rf"[ \t]*{_ORAL_FORM}\b")
+_TAKE = re.compile(rf",?[ \t]*(?:take[ \t]+)?(?P<taken>(?P<low>\d{{1,2}})(?:[ \t]*(?:-|–|to)[ \t]*(?P<high>\d{{1,2}}))?[ \t]+(?P<unit>{_FORM}))\b")
 _ROUTE = (
     r"p\.?o\.?|by mouth|orally|iv|i\.v\.|ivp|ivpb|intravenous(?:ly)?|im|intramuscular(?:ly)?|sc|sq|subq|s/c|subcut(?:aneous(?:ly)?)?|sl|"
     r"sublingual(?:ly)?|pr|rectally|per rectum|inhaled|by inhalation|nebuli[sz]ed|topical(?:ly)?|intranasal(?:ly)?|transdermal(?:ly)?"
@@ -105,8 +126,8 @@ _OFTEN = (
 )
 _AS_NEEDED = r"prn|p\.r\.n\.|as[ \t]+needed"
 _OTHER = (
-    rf"(?:{_FORM})|one|once|stat|bolus|with[ \t]+meals|(?:in[ \t]+the[ \t]+)?(?:morning|evening)|"
-    r"(?:x[ \t]?|for[ \t]+)\d+[ \t]*(?:more[ \t]+)?(?:days?|doses?|weeks?)"
+    rf"(?P<form>{_ORAL_FORM})|one|once|stat|bolus|with[ \t]+meals|(?:in[ \t]+the[ \t]+)?(?:morning|evening)|"
+    r"(?P<duration>(?:x[ \t]?|for[ \t]+)\d+[ \t]*(?:more[ \t]+)?(?:days?|weeks?))|(?:x[ \t]?|for[ \t]+)\d+[ \t]*(?:more[ \t]+)?doses?"
 )
 # after ",", what often comes before may be the next order: "40 mg IV, daily BMP"; a route always
 _NEXT = r"[ \t]+(?!(?:and|as|at|for|in|or|p\.?r\.?n|until|with|x)\b)[^\W\d_]"
@@ -146,32 +167,59 @@ def _dose(text: str, offset: int, found: re.Match[str], drug_end: int | None = N
     rest = lower_units(text[at : at + _FAR])
     amount: tuple[int | float, int | float] | None = None
     unit, code, rate = "", "", False
+    parts: list[Part] = []
+    if drug_end is None:  # "metoprolol tablets 25 mg"; what is in brackets is a brand name
+        between = lower_units(text[offset:begin])
+        parts += [Part(FORM, offset + form.start(), offset + form.end()) for form in _IS_FORM.finditer(between, max(found.end("brand"), 0))]
+    kind = ""  # of what the pattern found
     if found.re is not _PLAIN:
         low, high = read_number(found["low"]), read_number(found["high"] or found["low"])
         unit, code, rate = text[offset + found.start("unit") : offset + found.end("unit")], _code(found), found["time"] is not None
         # "50 mg tablet" is the strength of a tablet; how many are taken is said later, or not at all
-        if low <= high and _one_unit(found) and not (_IS_STRENGTH.match(rest) and code):
-            amount = low, high
+        if _IS_STRENGTH.match(rest) and code:
+            kind = STRENGTH
+        elif not _one_unit(found):  # "500 mg to 1 g" cannot be written with one unit
+            kind = AMOUNT
+        elif low <= high:
+            kind, amount = RATE if rate and TIMES[found["time"]] != "d" else AMOUNT, (low, high)  # "25 mg/day" is no infusion
     every: Every | None = None
     route, needed, used, taken = "", False, 0, False
+
+    def add(kind: str, said: re.Match[str], group: int | str) -> None:
+        parts.append(Part(kind, at + said.start(group), at + said.end(group)))
+
     while True:
         # "20 mg, 2 tablets daily": the tablets are what is taken; but those after "daily" may be what is dispensed
         if not taken and (amount is None or every is None) and (take := _TAKE.match(rest, used)) is not None:
             low, high = read_number(take["low"]), read_number(take["high"] or take["low"])
             taken, amount = True, (low, high) if low <= high <= _MOST else None
+            kind = STRENGTH if code else ""
             unit, code, rate, used = text[at + take.start("unit") : at + take.end("unit")], "", False, take.end()
+            if amount is not None:
+                add(AMOUNT, take, "taken")
         elif (token := _TOKEN.match(rest, used)) is not None:
-            if token["route"]:
-                route = route or text[at + token.start("route") : at + token.end("route")]
-            if token["often"]:
-                every = every or _every(token)
-            needed, used = needed or token["needed"] is not None, token.end()
+            if token["route"] and not route:
+                route = text[at + token.start("route") : at + token.end("route")]
+                add(ROUTE, token, "route")
+            if token["often"] and every is None and (every := _every(token)) is not None:
+                add(FREQUENCY, token, "often")
+            if token["needed"] and not needed:
+                needed = True
+                add(FREQUENCY, token, "needed")
+            for each in (FORM, DURATION):
+                if token[each]:
+                    add(each, token, each)
+            used = token.end()
         else:
             break
+    if kind:
+        parts.append(Part(kind, begin, offset + found.end("dose")))
     last = at + used if used or drug_end is None else offset + found.end("dose")
     written = text[begin:last].rstrip(" \t,")
     least, most = amount or (None, None)
-    return Dose(written, begin, begin + len(written), least, most, unit, code, rate, every, needed, route)
+    return Dose(
+        written, begin, begin + len(written), least, most, unit, code, rate, every, needed, route, tuple(sorted(parts, key=lambda part: part.start))
+    )
 
 
 def _every(token: re.Match[str]) -> Every | None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Iterable, Iterator
 from typing import Any, TextIO
 
@@ -15,11 +14,11 @@ from ..kb.concept import is_cui
 from ..render.records import Row
 from .allergies import FOOD, Roles, roles_of
 from .base import LinkedNote, Origin, groups_of, has, identifier, is_code, linked, write_json_lines
-from .courses import ACTIVE, COMPLETED, INTENDED, KEPT, ON_HOLD, STOPPED, course_of
-from .doses import Dose, dose_of
-from .drug_lists import MEDICATIONS, DrugLists
-from .measured import is_measured
-from .values import CONCENTRATION, DOSES, SYSTEM, Value, number_after, score_after, unit_of, value_after
+from .doses import Dose
+from .drug_lists import DrugLists
+from .drugs import Drug, drug_of, is_avoided
+from .measured import is_test
+from .values import SYSTEM, Value, number_after, score_after, unit_of, value_after
 from .vital_signs import blood_pressure_after, vital_sign_after
 
 SYSTEMS = {  # vocabulary -> URI of the code system, in the order in which codings are written
@@ -38,20 +37,9 @@ SYSTEMS = {  # vocabulary -> URI of the code system, in the order in which codin
 LINKER_SYSTEM = "urn:spacy-sapbert:concept"  # system of a concept id that is not a CUI
 EXTENSION = "https://spacy-sapbert.github.io/spacy-sapbert/fhir/mention"
 TERMINOLOGY = "http://terminology.hl7.org/CodeSystem/"
-TESTS = frozenset(["T059", "T060", "T034", "T201"])  # laboratory and diagnostic procedures, results, clinical attributes
-MEASURED = frozenset(["T059", "T034", "T201"])  # those of them whose result is a number
+MEASURED = frozenset(["T059", "T034", "T201"])  # types of tests whose result is a number
 BLOOD_PRESSURE = frozenset(["C0005823", "C1271104", "C0005824"])
 SYSTOLIC, DIASTOLIC = ("8480-6", "Systolic blood pressure"), ("8462-4", "Diastolic blood pressure")  # LOINC
-LABS = "labs"  # kind of a section
-# a number after the name of a test, which is no dose
-_LISTED = 6  # drugs before and after a drug that may be in one list with it
-_NEAR = 60  # characters before a drug in which "avoid" is searched
-# "Avoid NSAIDs and aspirin", not "avoid alcohol while taking metronidazole" and "To avoid constipation, senna"
-_OTHER_WORDS = r"(?:while|when|with|on|by|if|until|given|during|take|taking|use|start|add|give|continue|will|we|but)\b"
-_AVOID = re.compile(
-    rf"(?:\bto[ ]avoid\b(?:(?!\b{_OTHER_WORDS})[^.,;:!?\n])*|(?<!\bto )\bavoid\b(?:(?!\b{_OTHER_WORDS})[^.;:!?\n])*)\Z", re.IGNORECASE
-)
-_RESULT = re.compile(rf"\+?[ \t]*(?:[:=]|was|is|of)?[ \t]*[<>]?\d+(?:[.,]\d+)?(?![\d.,]*[ \t]*(?:{DOSES})\b)", re.IGNORECASE)
 DRUGS = frozenset(["T121", "T195", "T200"])  # pharmacologic substances, antibiotics, clinical drugs
 Resource = dict[str, Any]
 
@@ -118,7 +106,7 @@ def resources_of(note: LinkedNote, document_id: str) -> Iterator[Resource]:
 def _resource(place: int, rows: list[Row], roles: Roles, lists: DrugLists, note: LinkedNote, document_id: str) -> Resource | None:
     """Return the resource for a record; None if there is no kind of resource for it."""
     row = rows[place]
-    groups, value = groups_of(row), value_after(note.text, row["end"])
+    groups = groups_of(row)
     source = {"reference": f"urn:uuid:{document_id}"}
     subject = {"display": f"The patient of note {note.note_id or document_id}"}
     base: Resource = {"id": identifier(*_key(note), row["start"], row["end"], row["cui"]), "extension": [_mention(row)]}
@@ -129,29 +117,13 @@ def _resource(place: int, rows: list[Row], roles: Roles, lists: DrugLists, note:
         return _allergy(base, row, subject, reactions, intolerance=place in roles.intolerances)
     if "DISO" in groups:
         return _condition(base, row, subject, source)
-    # "K 5.9 mmol/L" and "LABS: creatinine 1.2" are tests, not drugs that are taken; "Hb" is a test, though haemoglobin is also a drug
-    listed = row.get("section") == LABS and _RESULT.match(note.text, row["end"]) is not None  # not "Started on furosemide 40 mg" below the results
-    measured = listed or (value is not None and CONCENTRATION.fullmatch(value.code) is not None)
-    test = _is_test(row)
-    dose = dose_of(note.text, row["start"], row["end"], _end_of_dose(note.text, rows[:place])) if "CHEM" in groups and not measured else None
-    # "CBC, TSH" and "creatinine peaked at 1.7" are tests as well
-    measured = measured or ("CHEM" in groups and dose is None and row.get("section") != MEDICATIONS and is_measured(note.text, place, rows))
-    if "CHEM" in groups and not measured and (not test or row["label"] == "CHEM"):
-        return _medication(base, row, subject, source, dose, _medication_status(lists, place, rows, dose))
-    if test or ("CHEM" in groups and measured):
+    if (drug := drug_of(lists, place, rows)) is not None:
+        return _medication(base, row, subject, source, drug)
+    if is_test(row) or "CHEM" in groups:
         following = rows[place + 1] if place + 1 < len(rows) else None  # "CRP 214 bili 88": the value ends where the next test begins
-        text = note.text if following is None or not _is_test(following) else note.text[: following["start"]]
-        return None if has(row, "negated") else _observation(base, row, subject, source, _measured(row, text, value))
-    return _procedure(base, row, subject, avoided=_avoided(note.text, row)) if "PROC" in groups else None
-
-
-def _avoided(text: str, row: Row) -> bool:
-    """Return whether a drug or procedure is hypothetical because it is to be avoided. It must not be intended."""
-    return has(row, "hypothetical") and _AVOID.search(text, max(row["start"] - _NEAR, 0), row["start"]) is not None
-
-
-def _is_test(row: Row) -> bool:
-    return "PHYS" in groups_of(row) or not TESTS.isdisjoint(row["types"])
+        text = note.text if following is None or not is_test(following) else note.text[: following["start"]]
+        return None if has(row, "negated") else _observation(base, row, subject, source, _measured(row, text, value_after(note.text, row["end"])))
+    return _procedure(base, row, subject, avoided=is_avoided(note.text, row)) if "PROC" in groups else None
 
 
 def _condition(base: Resource, row: Row, subject: Resource, source: Resource) -> Resource:
@@ -178,42 +150,10 @@ def _family(base: Resource, row: Row, subject: Resource) -> Resource:
     }
 
 
-def _end_of_dose(text: str, rows: list[Row]) -> int:
-    """Return the end of the dose of the drug before, or of the mention before if it is no drug or has no dose."""
-    if not rows:
-        return 0
-    dose = dose_of(text, rows[-1]["start"], rows[-1]["end"], rows[-1]["start"]) if "CHEM" in groups_of(rows[-1]) else None  # not "pain 5 mg"
-    return int(rows[-1]["end"]) if dose is None else dose.end
-
-
-def _medication_status(lists: DrugLists, place: int, rows: list[Row], dose: Dose | None) -> str:
-    """Return the status of a MedicationStatement: what the words around the drug say of its course, its statuses, and the heading of its list."""
-    row, text = rows[place], lists.text
-    near = [each for each in rows[max(place - _LISTED, 0) : place + _LISTED + 1] if each is not row and "CHEM" in groups_of(each)]
-    others = [_with_dose(each, dose_of(text, each["start"], each["end"], each["start"])) for each in near]
-    course = course_of(text, *_with_dose(row, dose), others)
-    if course == KEPT:
-        return ACTIVE  # "do not stop warfarin": the drug is negated for the rules of statuses, but it is taken
-    if course is None:
-        course = lists.course(*_with_dose(row, dose), others)
-    if course in (STOPPED, ON_HOLD, COMPLETED):
-        return course
-    if has(row, "negated") or _avoided(text, row):
-        return "not-taken"
-    if has(row, "hypothetical"):  # "will be started"
-        return INTENDED
-    return "unknown" if course is None or row["status"] else course  # "was started in 2010" may be over
-
-
-def _with_dose(row: Row, dose: Dose | None) -> tuple[int, int]:
-    """Return (start, end) of a drug and its dose."""
-    return (row["start"], row["end"]) if dose is None else (min(row["start"], dose.start), max(row["end"], dose.end))
-
-
-def _medication(base: Resource, row: Row, subject: Resource, source: Resource, dose: Dose | None, status: str) -> Resource:
-    made = {"resourceType": "MedicationStatement", **base, "status": status, "medicationCodeableConcept": _code(row)}
+def _medication(base: Resource, row: Row, subject: Resource, source: Resource, drug: Drug) -> Resource:
+    made = {"resourceType": "MedicationStatement", **base, "status": drug.status, "medicationCodeableConcept": _code(row)}
     made = {**made, "subject": subject, "derivedFrom": [source]}
-    return made if dose is None else {**made, "dosage": [_dosage(dose)]}
+    return made if drug.dose is None else {**made, "dosage": [_dosage(drug.dose)]}
 
 
 def _dosage(dose: Dose) -> Resource:

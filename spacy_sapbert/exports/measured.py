@@ -1,4 +1,4 @@
-"""Say of a substance of the body, such as creatinine or TSH, whether a note measures it ("BMP, TSH in 6 weeks") rather than gives it as a drug."""
+"""Say what is a test, and whether a note measures a substance of the body, such as creatinine or TSH ("BMP, TSH in 6 weeks"), and does not give it as a drug."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import re
 from collections.abc import Sequence
 
 from ..render.records import Row
+from .base import groups_of
 
 # types of substances that the body has: proteins, biologically active substances, hormones, vitamins, elements; aspirin has none of them
 OF_THE_BODY = frozenset(["T116", "T123", "T125", "T127", "T196"])
 LABORATORY = "T059"  # laboratory procedures
+TESTS = frozenset([LABORATORY, "T060", "T034", "T201"])  # these, diagnostic procedures, results, clinical attributes
 
 _NEAR = 15  # characters after a substance in which a word such as "drip" is searched
 _MOST = 10  # items of a list before and after a substance that are looked at
@@ -25,6 +27,11 @@ _AFTER = re.compile(
     r"(?:[ ](?:to|at|back|down|up|from|as|high|low|about|around|only))*[ ]*(?:\d|elevated|high\b|low\b|normal\b|stable\b|within\b))",
     re.IGNORECASE,
 )
+
+
+def is_test(row: Row) -> bool:
+    """Return whether the concept of a record is a test, or something that is measured or observed, such as the heart rate."""
+    return "PHYS" in groups_of(row) or not TESTS.isdisjoint(row["types"])
 
 
 def is_measured(text: str, place: int, rows: Sequence[Row]) -> bool:

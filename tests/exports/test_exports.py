@@ -25,7 +25,7 @@ from spacy_sapbert.context.rules import SHIPPED, Rules
 from spacy_sapbert.context.sections import find_sections, section_at
 from spacy_sapbert.context.status import kind_of
 from spacy_sapbert.errors import SapbertError
-from spacy_sapbert.exports import athena, bioc, brat, comprehend, courses, doses, fhir, omop, phenopackets, values, vital_signs
+from spacy_sapbert.exports import athena, bioc, brat, courses, doses, fhir, omop, phenopackets, values, vital_signs
 from spacy_sapbert.exports.base import LinkedNote, Origin
 from spacy_sapbert.exports.drug_lists import DrugLists
 from training.corpora.brat import read_brat
@@ -478,6 +478,7 @@ PER_DAY, WEEKLY = (1, 1, "d", None), (1, 1, "wk", None)
             "DRUG 50 mg tablet, take 2 tablets twice daily",
             ("50 mg tablet, take 2 tablets twice daily", (2, 2), "tablets", "", (2, 1, "d", None), False, ""),
         ),
+        ("DRUG 50 mg oral tablet daily", ("50 mg oral tablet daily", None, "mg", "mg", PER_DAY, False, "")),
         ("DRUG 50 mg tablets daily", ("50 mg tablets daily", None, "mg", "mg", PER_DAY, False, "")),
         ("DRUG 5 bid, next", ("5 bid", None, "", "", (2, 1, "d", None), False, "")),
         ("DRUG 0.12 mcg/kg/min", ("0.12 mcg/kg/min", (0.12, 0.12), "mcg/kg/min", "ug/kg/min", None, False, "")),
@@ -1116,65 +1117,12 @@ def test_brat_is_read_by_our_reader(tmp_path: Path) -> None:
     assert [str(gold[0]) if gold else "" for *_, gold in found][:2] == [str(("C0015967",)), str(("C0020538",))]
 
 
-# -- Comprehend Medical -------------------------------------------------------------------------------------------------
-
-
-def codes(concept_id: str) -> dict[str, list[str]]:
-    return CONCEPTS[concept_id][2]
-
-
-def test_comprehend_answers_by_hand() -> None:
-    first, second = map(json.loads, written(comprehend.write, codes).splitlines())
-    assert (first["note"], second["InferRxNorm"]["Entities"]) == ("17", [])
-    assert first["InferICD10CM"]["Entities"][0] == {
-        "Id": 0,
-        "Text": "fever",
-        "Category": "MEDICAL_CONDITION",
-        "Type": "DX_NAME",
-        "Score": 0.9,
-        "BeginOffset": 3,
-        "EndOffset": 8,
-        "Attributes": [],
-        "Traits": [{"Name": "NEGATION", "Score": 1.0}, {"Name": "SIGN", "Score": 1.0}],
-        "ICD10CMConcepts": [{"Description": "Fever", "Code": "R50.9", "Score": 0.95}],
-    }
-    assert [e["Text"] for e in first["InferRxNorm"]["Entities"]] == ["Aspirin"]  # "ASA" is hypothetical, for which this operation has no trait
-    assert [(e["Text"], e["Category"], e["Type"]) for e in first["InferSNOMEDCT"]["Entities"]] == [
-        ("fever", "MEDICAL_CONDITION", "DX_NAME"),
-        ("<glucose> test", "TEST_TREATMENT_PROCEDURE", "TEST_NAME"),
-        ("breast cancer", "MEDICAL_CONDITION", "DX_NAME"),
-        ("appendectomy", "TEST_TREATMENT_PROCEDURE", "PROCEDURE_NAME"),
-    ]
-    # the linked concept of "HTN" has no code; that of its second candidate would be the code of another disease
-    assert first["InferSNOMEDCT"]["Characters"] == {"OriginalTextCharacters": len(TEXT)}
-
-
 def test_notes_of_one_id_are_told_apart() -> None:
     other = NOTE._replace(text=NOTE.text + " ")
     made = fhir.bundle([NOTE, other], ORIGIN)
     urls = [entry["fullUrl"] for entry in made["entry"]]
     assert len(set(urls)) == len(urls)
     assert fhir.bundle([NOTE], ORIGIN)["entry"] == made["entry"][: len(urls) // 2]
-
-
-@pytest.mark.parametrize("operation", comprehend.OPERATIONS)
-def test_comprehend_answers_are_of_the_shape_that_its_client_reads(operation: str) -> None:
-    loaders = pytest.importorskip("botocore.loaders")
-    from botocore.model import ServiceModel
-    from botocore.validate import ParamValidator
-
-    service = ServiceModel(loaders.Loader().load_service_model("comprehendmedical", "service-2"))
-    shape = service.operation_model(operation).output_shape
-    made = comprehend.answer(operation, NOTE, ORIGIN, codes)
-    report = ParamValidator().validate(made, shape)
-    assert not report.has_errors(), report.generate_report()
-    entity = shape.members["Entities"].member
-    assert made["Entities"]
-    for found in made["Entities"]:
-        assert set(found) <= set(entity.members)
-        assert found["Category"] in entity.members["Category"].enum
-        assert found["Type"] in entity.members["Type"].enum
-        assert {trait["Name"] for trait in found["Traits"]} <= set(entity.members["Traits"].member.members["Name"].enum)
 
 
 # -- the command --------------------------------------------------------------------------------------------------------
