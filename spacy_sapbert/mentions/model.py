@@ -16,7 +16,7 @@ from spacy.tokens import Doc
 
 from ..encoders.common import settle_in_worker
 from ..encoders.static import StaticEncoder
-from ..errors import DamagedFile, MissingFile, SapbertError, fail
+from ..errors import DamagedFile, MissingFile, SapbertError, fail, warn
 from ..files import parse_json, writing_folder
 from ..matcher.phrases import Phrases
 from .features import Batch, in_names, make_batch, windows, words_of
@@ -25,6 +25,7 @@ from .network import TAGS, MentionNetwork, best_ways, marginals
 
 SHIPPED = Path(__file__).parents[1] / "data" / "mentions"
 CONFIG, WEIGHTS, LEXICON = "config.json", "model.safetensors", "lexicon"
+ENCODER = "static_encoder"  # entry of config.json: fingerprint of the encoder whose word vectors it was trained with
 KIND, VERSION = "spacy-sapbert-mentions", 1
 _WINDOWS = 64  # windows in one batch
 _REMEMBERED = 50_000  # words whose vectors are cached
@@ -52,11 +53,13 @@ class MentionModel:
     Args:
         network: The trained network.
         lexicon: Names of ontologies, as hashes.
+        trained_with: Fingerprint of the static encoder that it was trained with; None: the one of this package.
     """
 
-    def __init__(self, network: MentionNetwork, lexicon: Phrases) -> None:
+    def __init__(self, network: MentionNetwork, lexicon: Phrases, trained_with: str | None = None) -> None:
         self.network, self.lexicon = network.eval(), lexicon
         self._encoder = shipped_encoder()
+        self.trained_with = self._encoder.fingerprint if trained_with is None else trained_with
         self._vectors: dict[str, npt.NDArray[np.float32]] = {}
 
     def encode(self, words: list[str]) -> npt.NDArray[np.float32]:
@@ -109,24 +112,28 @@ class MentionModel:
     def to_dict(self) -> dict[str, Any]:
         """Return settings, weights and lexicon as values that msgpack can write."""
         weights = {name: value.half().contiguous() for name, value in self.network.state_dict().items()}
-        config = {"model_type": KIND, "format": VERSION, "kinds": list(KINDS), **self.network.settings}
+        config = {"model_type": KIND, "format": VERSION, "kinds": list(KINDS), **self.network.settings, ENCODER: self.trained_with}
         return {CONFIG: config, WEIGHTS: save_safetensors(weights), LEXICON: self.lexicon.to_dict()}
 
     @classmethod
     def from_dict(cls, content: dict[str, Any], source: str | Path = "these bytes") -> "MentionModel":
-        """Read what `to_dict` returned.
+        """Read what `to_dict` returned. Warns with W022 if it was trained with another version of the static encoder.
 
         Raises:
             SapbertError: E040, the content is damaged or of another kind.
         """
         try:
-            lexicon = content[LEXICON]
-            return cls(_network(content[CONFIG], content[WEIGHTS]), lexicon if isinstance(lexicon, Phrases) else Phrases.from_dict(lexicon))
+            lexicon, config = content[LEXICON], content[CONFIG]
+            network = _network(config, content[WEIGHTS])
+            made = cls(network, lexicon if isinstance(lexicon, Phrases) else Phrases.from_dict(lexicon), _trained_with(config))
         except SapbertError:
             raise
         except Exception as error:  # json, safetensors and torch raise different errors
             why = " ".join(str(error).split())[:200] or type(error).__name__
             raise fail("E040", DamagedFile, path=source, why=why) from error
+        if made.trained_with != shipped_encoder().fingerprint:
+            warn("W022", path=source)
+        return made
 
     def to_disk(self, target: str | Path) -> None:
         """Write a folder: config.json, model.safetensors (float16) and lexicon/."""
@@ -161,6 +168,14 @@ def _network(config: dict[str, Any], weights: bytes) -> MentionNetwork:
     network = MentionNetwork(**{name: config[name] for name in ("vectors", "width", "hidden", "layers", "corpora")})
     network.load_state_dict({name: value.float() for name, value in load_safetensors(weights).items()})
     return network
+
+
+def _trained_with(config: dict[str, Any]) -> str | None:
+    """Return the fingerprint of the encoder that a recogniser was trained with; None if its settings don't say."""
+    found = config.get(ENCODER)
+    if found is not None and not isinstance(found, str):
+        raise ValueError(f"{ENCODER} is {found!r}, not a fingerprint")
+    return found
 
 
 @lru_cache(maxsize=1)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import json
 import math
+import warnings
 from pathlib import Path
 from typing import Any, List, Tuple
 
@@ -14,11 +16,11 @@ import torch
 from spacy.language import Language
 from spacy.tokens import Doc, Span
 
-from spacy_sapbert.errors import DamagedFile, MissingFile, SapbertError
+from spacy_sapbert.errors import DamagedFile, MissingFile, SapbertError, SapbertWarning
 from spacy_sapbert.matcher.phrases import Phrases
 from spacy_sapbert.mentions.features import IN_NAME, WINDOW, hashed, in_names, make_lexicon, windows, words_of
 from spacy_sapbert.mentions.labels import GROUP_OF, KINDS
-from spacy_sapbert.mentions.model import MentionModel
+from spacy_sapbert.mentions.model import MentionModel, shipped_encoder
 from spacy_sapbert.mentions.network import TAGS, MentionNetwork, best_ways, follows, marginals
 from spacy_sapbert.mentions.recogniser import ClinicalMentions
 
@@ -291,3 +293,24 @@ def test_damaged_folders(random_model: MentionModel, tmp_path: Path, damage: str
 def test_damaged_bytes(content: bytes) -> None:
     with pytest.raises(DamagedFile, match="E040"):
         ClinicalMentions(spacy.blank("en")).from_bytes(content)
+
+
+def test_a_recogniser_that_was_trained_with_another_encoder_warns(lexicon: Phrases, tmp_path: Path) -> None:
+    torch.manual_seed(0)
+    mine = MentionModel(MentionNetwork(width=8, hidden=4, corpora=2), lexicon)
+    mine.to_disk(tmp_path / "mine")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        again = MentionModel.from_disk(tmp_path / "mine")
+    assert again.trained_with == shipped_encoder().fingerprint != ""
+    config = json.loads((tmp_path / "mine" / "config.json").read_text(encoding="utf-8"))
+    (tmp_path / "mine" / "config.json").write_text(json.dumps({**config, "static_encoder": "0123"}), encoding="utf-8")
+    with pytest.warns(SapbertWarning, match=r"\[W022\] The recogniser in '.*mine' was trained with another version"):
+        other = MentionModel.from_disk(tmp_path / "mine")
+    assert other.to_dict()["config.json"]["static_encoder"] == "0123"  # a copy keeps what it was trained with
+    (tmp_path / "mine" / "config.json").write_text(json.dumps({**config, "static_encoder": 7}), encoding="utf-8")
+    with pytest.raises(DamagedFile, match=r"E040.*static_encoder is 7, not a fingerprint"):
+        MentionModel.from_disk(tmp_path / "mine")
+    del config["static_encoder"]  # written by an earlier version
+    (tmp_path / "mine" / "config.json").write_text(json.dumps(config), encoding="utf-8")
+    assert MentionModel.from_disk(tmp_path / "mine").trained_with == shipped_encoder().fingerprint
