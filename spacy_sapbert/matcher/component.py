@@ -69,6 +69,7 @@ SPELLING_TO = 1_000_000  # with more names, two words that differ by one edit ar
 _REMOVED = re.compile(  # a placeholder of a de-identified note: "[**Name**]", "MM/DD/YYYY"
     r"\[\*\*.*?\*\*\]|\b(?:MM|DD|YY(?:YY)?)(?:[/-](?:MM|DD|YY(?:YY)?)){1,2}\b"
 )
+_JOINS = frozenset(["and", "or", "&"])
 _MEASURES = frozenset(["blood loss", "ebl", "estimated blood loss"])  # headings in a report of an operation that name what is measured
 _STAGE = re.compile(
     r"\b[cpy]{0,2}T(?:[0-4][a-d]?|is|[xX])[ ,]*[cp]?N[0-3xX][a-c]?(?:[ ,]*(?:\([^()\n]{0,20}\))?[ ,]*[cp]?M[01xX])?\b"
@@ -642,11 +643,15 @@ class ConceptMatcher(DocComponent):
     def _overlaps_longer(self, at: int, end: int, lengths: Any, found: Sequence["re.Match[str]"]) -> bool:
         """Return whether a name with twice as many words begins in a name and goes beyond it: "oriented to person, place, and time" in "alert and oriented".
 
-        "disorder, complex partial seizure" goes beyond "seizure disorder" with a sign, and does not count.
+        A word such as "and" must stand before it: in "back pain with lumbar flexion", the pain is in the back, and "pain with lumbar flexion" does not count.
+        "disorder, complex partial seizure" goes beyond "seizure disorder" with a sign, and does not count either.
         """
         if self._language not in ENGLISH or end >= len(found) or not found[end].group()[0].isalnum():
             return False
-        return any(lengths[start] >= 2 * (end - at) and start + int(lengths[start]) > end for start in range(at + 1, end))
+        return any(
+            lengths[start] >= 2 * (end - at) and start + int(lengths[start]) > end and found[start - 1].group().lower() in _JOINS
+            for start in range(at + 1, end)
+        )
 
     def _run(self, name: str) -> List[int]:
         """Return the hashes of the words of a name."""
