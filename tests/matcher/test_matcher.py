@@ -683,6 +683,10 @@ def test_tests_that_touch_their_values(text: str, expected: List[Tuple[str, str]
         ("Mr Jones", "Mr", True),
         ("MS. Stable", "MS", False),  # multiple sclerosis
         ("hepatitis serology", "hepatitis", False),  # only of a finding
+        ("had a fall in hemoglobin", "had a fall", True),
+        ("a fall in his blood pressure", "fall", True),
+        ("had a fall in the shower", "had a fall", False),
+        ("a drop in hemoglobin", "drop", False),  # only of a fall
     ],
 )
 def test_words_beside_a_name(text: str, word: str, other: bool):
