@@ -500,7 +500,7 @@ class ConceptMatcher(DocComponent):
         for at in np.flatnonzero(lengths).tolist():
             end = at + int(lengths[at])
             if not taken or at >= taken[-1][1]:
-                if self._is_site_of_longer(at, end, lengths, labels, phrases) or self._overlaps_longer(at, end, lengths, found):
+                if self._is_site_of_longer(at, end, lengths, labels, phrases) or self._overlaps_longer(at, end, lengths, found, labels, phrases):
                     continue
                 match = made(range(at, end), added.get(at) or phrases.names[labels[at]])
                 if match is None:
@@ -640,18 +640,18 @@ class ConceptMatcher(DocComponent):
             start + int(lengths[start]) > end and self._group(phrases.names[labels[start]]) in WHOLE for start in range(at + 1, end) if lengths[start]
         )
 
-    def _overlaps_longer(self, at: int, end: int, lengths: Any, found: Sequence["re.Match[str]"]) -> bool:
+    def _overlaps_longer(self, at: int, end: int, lengths: Any, found: Sequence["re.Match[str]"], labels: Any, phrases: Phrases) -> bool:
         """Return whether a name with twice as many words begins in a name and goes beyond it: "oriented to person, place, and time" in "alert and oriented".
 
-        A word such as "and" must stand before it: in "back pain with lumbar flexion", the pain is in the back, and "pain with lumbar flexion" does not count.
-        "disorder, complex partial seizure" goes beyond "seizure disorder" with a sign, and does not count either.
+        In a finding, a word such as "and" must stand before it: in "back pain with lumbar flexion", the pain is in the back, and "pain with lumbar flexion" does
+        not count. "disorder, complex partial seizure" goes beyond "seizure disorder" with a sign, and does not count either.
         """
         if self._language not in ENGLISH or end >= len(found) or not found[end].group()[0].isalnum():
             return False
-        return any(
-            lengths[start] >= 2 * (end - at) and start + int(lengths[start]) > end and found[start - 1].group().lower() in _JOINS
-            for start in range(at + 1, end)
-        )
+        starts = [start for start in range(at + 1, end) if lengths[start] >= 2 * (end - at) and start + int(lengths[start]) > end]
+        if not starts or self._group(phrases.names[labels[at]]) != FINDING:
+            return bool(starts)
+        return any(found[start - 1].group().lower() in _JOINS for start in starts)
 
     def _run(self, name: str) -> List[int]:
         """Return the hashes of the words of a name."""

@@ -860,3 +860,9 @@ def test_a_name_that_lists_disorders_is_one_mention_for_each():
 def test_a_word_in_capitals_before_a_value_is_no_unit():
     component = written(("HR", "T201", ""), ("mg", "T196", ""))
     assert found(component, "T 36.4  HR 134, seen for 2 HR today") == ["HR"]
+
+
+@pytest.mark.parametrize(("tui", "expected"), [("T060", ["CT abdomen and pelvis"]), ("T047", ["noncontrast CT"])])
+def test_the_much_longer_name_of_a_test_needs_no_word_before_it(tui: str, expected: List[str]):
+    component = matcher("noncontrast CT", "CT abdomen and pelvis", tui=tui, label="group")
+    assert found(component, "noncontrast CT abdomen and pelvis") == expected
