@@ -188,9 +188,9 @@ def kind_of(label: str) -> str:
 def _is_denied(span: Span, text: str) -> Optional[bool]:
     """Return whether a statement is denied: "liver is not enlarged", which the matcher found as "enlarged liver"; None if the status rules decide.
 
-    The rules don't see that "not" is inside a mention, or after it in "liver and spleen are not enlarged". In "EKG and CXR were negative", "negative" is a
-    part of the name that was found for the EKG, and does not deny it. So is "does not" of the name that was found for tobacco in "does not use alcohol or
-    tobacco".
+    The rules don't see a "not" that is inside a mention, or after it, as in "liver and spleen are not enlarged". And some names are a denial or a result
+    themselves: "negative EKG", which was found for "EKG" in "EKG and CXR were negative", and "does not use tobacco" for "tobacco" in "does not use alcohol or
+    tobacco". Words that are a part of the name do not deny it.
     """
     name = (span._.get(CORRECTED) if Span.has_extension(CORRECTED) else None) or span.id_
     words = str(name or "").lower().split()
