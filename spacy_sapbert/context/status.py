@@ -188,9 +188,9 @@ def kind_of(label: str) -> str:
 def _is_denied(span: Span, text: str) -> Optional[bool]:
     """Return whether a statement is denied: "liver is not enlarged", which the matcher found as "enlarged liver"; None if the status rules decide.
 
-    The rules don't see that "not" is inside a mention, or after it in "liver and spleen are not enlarged". In "EKG and CXR were negative", "negative" is a
-    part of the name that was found for the EKG, and does not deny it. So is "does not" of the name that was found for tobacco in "does not use alcohol or
-    tobacco".
+    The rules don't see a "not" that is inside a mention, or after it, as in "liver and spleen are not enlarged". And some names are a denial or a result
+    themselves: "negative EKG", which was found for "EKG" in "EKG and CXR were negative", and "does not use tobacco" for "tobacco" in "does not use alcohol or
+    tobacco". Words that are a part of the name do not deny it.
     """
     name = (span._.get(CORRECTED) if Span.has_extension(CORRECTED) else None) or span.id_
     words = str(name or "").lower().split()
@@ -202,6 +202,8 @@ def _is_denied(span: Span, text: str) -> Optional[bool]:
     after = [] if words[0] in own and words[-1] in own else [word for word in words if word not in own]
     rest = re.split(r"[.;\n]", text[span.end_char : span.end_char + STATED].lower(), maxsplit=1)[0] if after else ""
     stated = "|".join(map(re.escape, after or words[:1]))
+    if (said := re.search(rf"\b(?:{stated})\b", rest)) is not None:
+        rest = rest[: said.end()]  # what follows is another statement: "liver and spleen are enlarged, and kidneys are not enlarged"
     if re.search(rf"\bnot (?:\w+ )?(?:{stated})\b", own + rest) is not None:
         return True
     return False if "negative" in after and "negative" in rest else None

@@ -34,6 +34,12 @@ _AIM_AFTER = re.compile(
     re.IGNORECASE,
 )
 _AIM_BEFORE = re.compile(r"\b(?:diets?|exercises?|medications?|pills|program(?:me)?s?|surger(?:y|ies)|treatments?)[ \t]+for[ \t]+$", re.IGNORECASE)
+_IS_FALL = re.compile(r"(?:[a-z]+[ \t]+){0,3}falls?", re.IGNORECASE)
+_OF_VALUE = re.compile(  # "had a fall in hemoglobin"
+    r"[ \t]+in[ \t]+(?:(?:the|his|her|their)[ \t]+)?(?:blood|bp|counts?|creatinine|ejection|e?gfr|ha?emoglobin|ha?ematocrit|hb|hct|hgb|levels?|o2|oxygen|platelets?|"
+    r"potassium|pressures?|pulse|saturations?|sats|serum|sodium|systolic|temperature|urine|wbc|weight|white)\b",
+    re.IGNORECASE,
+)
 
 _TESTS = {
     "BP": "blood pressure",
@@ -71,7 +77,7 @@ def glued(text: str) -> Iterator[Glued]:
 
 
 def means_something_else(text: str, start: int, end: int, group: str = "") -> bool:
-    """Return whether a name is no mention, because of what is beside it: "cold knife", "stress test", "intra-abdominal", "stroke team", "weight loss diet".
+    """Return whether a name is no mention, because of what is beside it: "cold knife", "stress test", "stroke team", "weight loss diet", "fall in hemoglobin".
 
     Args:
         text: the text.
@@ -87,6 +93,8 @@ def means_something_else(text: str, start: int, end: int, group: str = "") -> bo
         return True
     if _WEIGHT.fullmatch(text, start, end) and (_AIM_AFTER.match(text, end) or _AIM_BEFORE.search(text, max(0, start - 24), start)):
         return True  # "weight loss diet", "surgery for weight loss" are no symptoms
+    if _OF_VALUE.match(text, end) and _IS_FALL.fullmatch(text, start, end):
+        return True
     rules = _beside()
     words = rules.get(text[start:end].lower(), frozenset()) | (rules[FINDINGS] if group == FINDING else frozenset())
     if not words:

@@ -69,6 +69,7 @@ SPELLING_TO = 1_000_000  # with more names, two words that differ by one edit ar
 _REMOVED = re.compile(  # a placeholder of a de-identified note: "[**Name**]", "MM/DD/YYYY"
     r"\[\*\*.*?\*\*\]|\b(?:MM|DD|YY(?:YY)?)(?:[/-](?:MM|DD|YY(?:YY)?)){1,2}\b"
 )
+_JOINS = frozenset(["and", "or", "&"])
 _MEASURES = frozenset(["blood loss", "ebl", "estimated blood loss"])  # headings in a report of an operation that name what is measured
 _STAGE = re.compile(
     r"\b[cpy]{0,2}T(?:[0-4][a-d]?|is|[xX])[ ,]*[cp]?N[0-3xX][a-c]?(?:[ ,]*(?:\([^()\n]{0,20}\))?[ ,]*[cp]?M[01xX])?\b"
@@ -499,7 +500,7 @@ class ConceptMatcher(DocComponent):
         for at in np.flatnonzero(lengths).tolist():
             end = at + int(lengths[at])
             if not taken or at >= taken[-1][1]:
-                if self._is_site_of_longer(at, end, lengths, labels, phrases) or self._overlaps_longer(at, end, lengths, found):
+                if self._is_site_of_longer(at, end, lengths, labels, phrases) or self._overlaps_longer(at, end, lengths, found, labels, phrases):
                     continue
                 match = made(range(at, end), added.get(at) or phrases.names[labels[at]])
                 if match is None:
@@ -639,14 +640,18 @@ class ConceptMatcher(DocComponent):
             start + int(lengths[start]) > end and self._group(phrases.names[labels[start]]) in WHOLE for start in range(at + 1, end) if lengths[start]
         )
 
-    def _overlaps_longer(self, at: int, end: int, lengths: Any, found: Sequence["re.Match[str]"]) -> bool:
+    def _overlaps_longer(self, at: int, end: int, lengths: Any, found: Sequence["re.Match[str]"], labels: Any, phrases: Phrases) -> bool:
         """Return whether a name with twice as many words begins in a name and goes beyond it: "oriented to person, place, and time" in "alert and oriented".
 
-        "disorder, complex partial seizure" goes beyond "seizure disorder" with a sign, and does not count.
+        In a finding, a word such as "and" must stand before it: in "back pain with lumbar flexion", the pain is in the back, and "pain with lumbar flexion" does
+        not count. "disorder, complex partial seizure" goes beyond "seizure disorder" with a sign, and does not count either.
         """
         if self._language not in ENGLISH or end >= len(found) or not found[end].group()[0].isalnum():
             return False
-        return any(lengths[start] >= 2 * (end - at) and start + int(lengths[start]) > end for start in range(at + 1, end))
+        starts = [start for start in range(at + 1, end) if lengths[start] >= 2 * (end - at) and start + int(lengths[start]) > end]
+        if not starts or self._group(phrases.names[labels[at]]) != FINDING:
+            return bool(starts)
+        return any(found[start - 1].group().lower() in _JOINS for start in starts)
 
     def _run(self, name: str) -> List[int]:
         """Return the hashes of the words of a name."""

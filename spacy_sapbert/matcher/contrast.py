@@ -11,6 +11,7 @@ _IMAGING = re.compile(r"\b(?:CTA?|MRI?|MRA|MRV|PET|tomograph(?:y|ic)|scans?|reso
 _WITH = r"(?:with(?:out)?|w/o?)"
 _CONTRAST = re.compile(
     rf",?[ \t]+{_WITH}(?:[ \t]?(?:and|or|&|/)[ \t]?{_WITH})?[ \t]+(?:(?:any|i\.?v\.?|intravenous|oral|rectal|po|gadolinium|iodinated)[ \t]+(?:and[ \t]+)?)*contrast\b"
+    r"(?:[ \t]+(?:enhancement|injections?)\b)?"
     r"(?![ \t-]*(?:agent|allerg|dye|leak|extravas|induced|material|media|medium|nephro))",
     re.IGNORECASE,
 )

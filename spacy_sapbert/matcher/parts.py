@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import NamedTuple
 
 from spacy.lang.en.stop_words import STOP_WORDS
@@ -69,6 +69,7 @@ MAX_NOUN = 4  # most letters of a noun in -ed: "nail bed", "seed"
 MAX_HEAD = 3  # most words in the head that parts share
 MAX_PART = 2  # most words in a part
 MAX_ITEMS = 5  # most items of a list
+MAX_JOINS = 4  # most conjunctions and commas between two items: ", and/or"
 
 
 class Part(NamedTuple):
@@ -134,12 +135,19 @@ def _are_words(run: Sequence[int], first: int, end: int) -> bool:
     return first >= 0 and end < len(run) and run[first] >= end - first
 
 
+def _beyond(words: Sequence[str], at: int, step: int, joins: Collection[str] = _JOINS) -> int:
+    """Return the first position from `at` on, in steps of 1 or -1, that holds no conjunction or comma. At most `MAX_JOINS` of them are passed."""
+    for _ in range(MAX_JOINS):
+        if not 0 <= at < len(words) or words[at] not in joins:
+            break
+        at += step
+    return at
+
+
 def _items(words: Sequence[str], run: Sequence[int], at: int) -> list[int]:
     """Return the positions of the last word of each item before a conjunction, from right to left."""
     ends: list[int] = []
-    i = at - 1
-    while i >= 0 and words[i] in _JOINS:  # "and/or", ", and"
-        i -= 1
+    i = _beyond(words, at - 1, -1)
     while _are_words(run, i, i + 1) and len(ends) < MAX_ITEMS:
         ends.append(i)
         if words[i - 1 : i] != [","]:
@@ -149,9 +157,7 @@ def _items(words: Sequence[str], run: Sequence[int], at: int) -> list[int]:
 
 
 def _coordinated(words: Sequence[str], run: Sequence[int], at: int) -> Iterator[Part]:
-    after = at + 1
-    while after < len(words) and words[after] in ("or", "and"):
-        after += 1
+    after = _beyond(words, at + 1, 1, ("or", "and"))
     if not _are_words(run, after, after + 1):
         return
     for last in _items(words, run, at):
@@ -164,9 +170,7 @@ def _coordinated(words: Sequence[str], run: Sequence[int], at: int) -> Iterator[
                     end = after + own + head
                     if _are_words(run, after, end):
                         yield Part((*range(first, last + 1), *range(after + own, end)), first, end, item=(first, last + 1))
-    last = at - 1
-    while last >= 0 and words[last] in (",", "or", "and"):
-        last -= 1
+    last = _beyond(words, at - 1, -1, (",", "or", "and"))
     rest = [(after, after + own) for own in range(1, MAX_PART + 1)]
     yield from _begun(words, run, last, rest)
     if len(ends := _items(words, run, at)) > 1:  # "pain in her legs, neck, and hands": all items but the first have one word

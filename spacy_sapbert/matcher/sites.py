@@ -50,7 +50,8 @@ def without_sites(kept: Sequence[Match], text: str, parts: Sequence[Match] = ())
     - It stands before a finding, test or procedure, and only a verb or "very" stands between them (`_AFTER`).
     - It is one of several that imaging lists: "CT chest, abdomen and pelvis".
     - Its state is written beside it: "chest clear", "red heels", "no teeth". The state need not be a name of the knowledge base.
-    - It is in a coordination that names a finding, test or procedure: "stool" in "blood in urine or stool".
+    - It is in a coordination that names a finding, test or procedure: "stool" in "blood in urine or stool". A statement must have been chosen: in "tonsils and
+      adenoids were large", which says nothing that is a name of the adenoids, both are mentions.
 
     In the first case, the finding, test or procedure is a name or an entity of several words. An entity of one word that is no name says little ("fullness of
     the cheek").
@@ -62,7 +63,8 @@ def without_sites(kept: Sequence[Match], text: str, parts: Sequence[Match] = ())
     """
     if all(one.label != BODY for one in kept):
         return list(kept)
-    named = sorted((part.start, part.end) for part in parts if part.label in SITED)
+    chosen = {(one.start, one.end) for one in kept if one.label in SITED}
+    named = sorted((part.start, part.end) for part in parts if part.label in SITED and (part.item in chosen or not _is_stated(part, text)))
     reach = list(accumulate((end for _, end in named), max))  # the last character of the parts that begin so early
 
     def is_in_part(one: Match) -> bool:
@@ -92,6 +94,13 @@ def without_sites(kept: Sequence[Match], text: str, parts: Sequence[Match] = ())
 def _has_site(one: Match, text: str) -> bool:
     """Return whether a mention may have a site: a finding, test or procedure that is a name, or an entity of several words."""
     return one.label in SITED and (one.ent is None or len(text[one.start : one.end].split()) > 1)
+
+
+def _is_stated(part: Match, text: str) -> bool:
+    """Return whether a part is a statement about several things: its name is that of the first one in reverse order, such as "enlarged liver"."""
+    if not part.item or part.corrected is None or part.item[0] != part.start:
+        return False
+    return not part.corrected.startswith(text[part.item[0] : part.item[1]])
 
 
 def _has_state(part: Match, text: str) -> bool:

@@ -422,6 +422,9 @@ def test_two_components_with_names_of_their_own_stand_side_by_side() -> None:
         ("Liver and spleen are not enlarged.", "spleen are not enlarged", "enlarged spleen", True),
         ("Liver is not very enlarged.", "Liver is not very enlarged", "enlarged Liver", True),
         ("Liver and spleen are enlarged; not tender.", "Liver", "enlarged Liver", False),
+        ("Liver and spleen are enlarged and the kidneys are not enlarged.", "Liver", "enlarged Liver", False),  # the first statement counts
+        ("Liver and spleen are not enlarged, kidneys are enlarged.", "Liver", "enlarged Liver", True),
+        ("CT and ECG were positive and MRI was negative for blood.", "CT", "positive CT", False),
         ("Liver is tender. It is not enlarged.", "Liver is tender", "tender Liver", False),
         ("CT and ECG were negative.", "CT", "negative CT", False),
         ("CT and ECG were negative.", "CT", "CT negative", False),

@@ -17,6 +17,8 @@ from spacy_sapbert.matcher.joining import Match
         " with or without IV contrast",
         ", without contrast",
         " with oral and intravenous contrast",
+        " with contrast injection",
+        " without contrast enhancement",
     ],
 )
 def test_imaging_with_contrast_is_one_mention(after: str) -> None:

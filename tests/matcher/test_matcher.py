@@ -683,6 +683,10 @@ def test_tests_that_touch_their_values(text: str, expected: List[Tuple[str, str]
         ("Mr Jones", "Mr", True),
         ("MS. Stable", "MS", False),  # multiple sclerosis
         ("hepatitis serology", "hepatitis", False),  # only of a finding
+        ("had a fall in hemoglobin", "had a fall", True),
+        ("a fall in his blood pressure", "fall", True),
+        ("had a fall in the shower", "had a fall", False),
+        ("a drop in hemoglobin", "drop", False),  # only of a fall
     ],
 )
 def test_words_beside_a_name(text: str, word: str, other: bool):
@@ -856,3 +860,9 @@ def test_a_name_that_lists_disorders_is_one_mention_for_each():
 def test_a_word_in_capitals_before_a_value_is_no_unit():
     component = written(("HR", "T201", ""), ("mg", "T196", ""))
     assert found(component, "T 36.4  HR 134, seen for 2 HR today") == ["HR"]
+
+
+@pytest.mark.parametrize(("tui", "expected"), [("T060", ["CT abdomen and pelvis"]), ("T047", ["noncontrast CT"])])
+def test_the_much_longer_name_of_a_test_needs_no_word_before_it(tui: str, expected: List[str]):
+    component = matcher("noncontrast CT", "CT abdomen and pelvis", tui=tui, label="group")
+    assert found(component, "noncontrast CT abdomen and pelvis") == expected

@@ -350,8 +350,18 @@ def test_a_name_of_a_substance_and_of_a_finding_is_a_finding():
         ("alert and oriented to person and place", ["oriented to person and place"]),  # five words against two
         ("kidney disease, old heart failure", ["kidney disease"]),
         ("chest pain that radiated", ["chest pain"]),
+        ("back pain with hip flexion", ["back pain"]),  # four words against two, but the pain is in the back
     ],
 )
 def test_of_two_names_that_overlap_the_much_longer_one_is_chosen(text: str, expected: list[str]):
-    names = ["and oriented", "oriented to person and place", "kidney disease", "disease, old heart failure", "chest pain", "pain that radiated"]
+    names = [
+        "and oriented",
+        "oriented to person and place",
+        "kidney disease",
+        "disease, old heart failure",
+        "chest pain",
+        "pain that radiated",
+        "back pain",
+    ]
+    names += ["pain with hip flexion"]
     assert grouped(matcher(*names, all_key="all"), text)[0] == expected

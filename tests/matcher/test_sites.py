@@ -68,3 +68,17 @@ def test_an_entity_of_one_word_has_no_site_after_it(text: str, owner: str, sites
     entity, body = Match(start, start + len(owner), "DISO", ent=owner), Match(part, part + 5, "ANAT")
     in_order = sorted([entity, body], key=lambda one: one.start)
     assert [text[one.start : one.end] for one in without_sites(in_order, text) if one.label == "ANAT"] == sites
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "label", "expected"),
+    [
+        ("tonsils and adenoids were large", "large tonsils", "ANAT", ["tonsils", "adenoids"]),  # the statement was not chosen
+        ("tonsils and adenoids were large", "large tonsils", "DISO", ["tonsils"]),  # it was: the adenoids are its site
+        ("tonsils and adenoids infection", "tonsils infection", "ANAT", []),  # no statement
+    ],
+)
+def test_a_statement_that_was_not_chosen_has_no_sites(text: str, name: str, label: str, expected: list[str]) -> None:
+    mentions = [Match(0, 7, label), Match(12, 20, "ANAT")]
+    part = Match(0, len(text), "DISO", name, part=True, item=(0, 7))
+    assert [text[one.start : one.end] for one in without_sites(mentions, text, [part])] == expected

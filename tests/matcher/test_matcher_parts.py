@@ -1,0 +1,31 @@
+"""Names whose words do not stand together."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from spacy_sapbert.matcher.parts import parts_of
+
+
+def names(text: str) -> set[str]:
+    words = text.split()
+    return {" ".join(words[i] for i in part.words) for part in parts_of(words)}
+
+
+@pytest.mark.parametrize("joins", ["and", ", and", "and or", ", and or"])
+def test_several_conjunctions_join_two_items(joins: str) -> None:
+    assert "neck pain" in names(f"neck {joins} back pain")
+
+
+def test_a_row_of_conjunctions_joins_nothing() -> None:
+    assert names("neck " + "and or " * 10 + "back pain") == set()
+
+
+@pytest.mark.parametrize("words", ["or", "and", "or ,", "a and or"])
+def test_many_conjunctions_take_little_time(words: str) -> None:
+    many = words.split() * 20_000
+    begun = time.process_time()
+    assert len(list(parts_of(many))) < len(many) * 20
+    assert time.process_time() - begun < 5  # it was minutes
