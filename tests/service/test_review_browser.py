@@ -545,6 +545,17 @@ def test_a_mention_that_is_chosen_while_the_first_note_of_a_list_loads_stays_cho
     page.close()
 
 
+def test_a_click_on_a_note_while_another_note_is_shown_is_not_lost(browser: Any, served: Any) -> None:
+    _, running = served(["Fever.", "Known asthma."])
+    page = open_page(browser, running.url)
+    page.wait_for_selector("#note mark.chosen:has-text('Fever')")
+    page.evaluate("window.link = document.querySelectorAll('#notes a')[0]")
+    open_note(page, "note_1")
+    assert page.evaluate("window.link.isConnected")  # the list was not built again between the press and the release of a mouse button
+    assert page.locator("#notes a[aria-current]").all_inner_texts() == page.locator("#notes a:has-text('note_1')").all_inner_texts()
+    page.close()
+
+
 def test_a_note_that_is_opened_while_a_decision_is_undone_stays_open(browser: Any, served: Any) -> None:
     store, running = served(["Fever.", "Known asthma.", "Hypertension."])
     page = open_page(browser, running.url)

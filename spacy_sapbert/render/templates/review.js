@@ -40,11 +40,20 @@ const listNotes = guarded(async (more = false) => {
 function showNotes() {
   $("notes").replaceChildren(...state.notes.map(([id, linked, mentions]) => {
     const link = make("a", null, { href: "#" }, make("span", id), make("b", mentions === null ? "" : linked, { title: "linked mentions" }));
-    if (state.note && state.note.id === id) link.setAttribute("aria-current", "true");
+    link.note = id;
     link.addEventListener("click", (event) => { event.preventDefault(); pickNote(id); });
     return make("li", null, {}, link);
   }));
   $("more").hidden = state.notes.length >= state.total;
+  markNote();
+}
+
+// Mark the open note in the list. The links stay, so that a click on one of them at this moment is not lost.
+function markNote() {
+  for (const link of $("notes").querySelectorAll("a")) {
+    if (state.note && state.note.id === link.note) link.setAttribute("aria-current", "true");
+    else link.removeAttribute("aria-current");
+  }
 }
 
 // Show a note, and choose one of its mentions: 0 is the first that is open. `listed`: no one asked for this note; it is the first of a list.
@@ -76,7 +85,7 @@ const openNote = guarded(async (id, chosen = 0, listed = false) => {
     mark.classList.toggle("disputed", mention.disputed);
   }
   filter();
-  showNotes();
+  markNote();
   const first = inOrder().find((mention) => mention.decided === null) || inOrder()[0];
   if (state.picks !== picks && current()) chosen = state.chosen; // the reviewer has chosen a mention meanwhile
   choose(chosen || (first ? first.number : 0), Boolean(chosen));
