@@ -307,7 +307,7 @@ class Errors:
     W020 = "The service listens on {host}, where other machines may reach it, and requires no API key. Set {env}, or leave --host out."
     W022 = (
         "The recogniser in '{path}' was trained with another version of the fast encoder, whose word vectors it reads, so it may find less. "
-        "Train it again (`python -m training recogniser`), or use the version of spacy-sapbert that trained it."
+        "Train it again (`python -m training recogniser fit`), or use the version of spacy-sapbert that trained it."
     )
     W021 = "A worker died while it annotated {part}: {why}. Another worker tries this partition again."
     W003 = "No setting of the index reaches an Acc@1 within {points:.1f} points of exact search; the best one found is used (Acc@1 {acc:.4f}, exact {exact:.4f})."

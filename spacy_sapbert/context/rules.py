@@ -391,9 +391,9 @@ class _Note:
                     found[rule.category, True].append((self.starts[first + 1], self.ends[last - 1]))
                 if rule.direction == "list" and (listed := self._list(last)):
                     found[rule.category, True].append(listed)
+                stop = bisect_left(stops, last)
+                end_here = min(end, stops[stop]) if stop < len(stops) else end
                 if rule.direction == "either":
-                    stop = bisect_left(stops, last)
-                    end_here = min(end, stops[stop]) if stop < len(stops) else end
                     to = max(
                         alternatives(self.words, last, end_here, self.item_words),
                         self._counted(last, end_here, rule.scope, 1) if rule.scope else last,
@@ -402,8 +402,6 @@ class _Note:
                 if rule.direction == "opening":  # not after a mention: "HIV negative, …"
                     leading = not self._ends_item(rule.category, first, last, begin, end) and not self._is_compound(first)
                 if (rule.direction in ("forward", "both", "list") or leading) and last < end:
-                    stop = bisect_left(stops, last)
-                    end_here = min(end, stops[stop]) if stop < len(stops) else end
                     to = self._counted(last, end_here, rule.scope, 1)
                     if to > last:
                         found[rule.category, True].append((self.starts[last], self.ends[to - 1]))

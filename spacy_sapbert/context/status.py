@@ -122,12 +122,11 @@ class ClinicalStatus(DocComponent):
 
         A recogniser may say "PROC" of "PE", which is then linked to an embolism. The label stays if the concept is no problem, drug or procedure.
         """
-        if any(span.kb_id_ for span in spans):
-            kbs = (kb for _, component in self.nlp.pipeline if isinstance(kb := getattr(component, "kb", None), KnowledgeBase))
-            if (kb := next(kbs, None)) is not self._kb or len(self._groups) > MOST_GROUPS:  # names that a user adds make a new object
-                self._kb, self._groups = kb, {}
-        else:
+        if not any(span.kb_id_ for span in spans):
             return [span.label_ for span in spans]
+        kbs = (kb for _, component in self.nlp.pipeline if isinstance(kb := getattr(component, "kb", None), KnowledgeBase))
+        if (kb := next(kbs, None)) is not self._kb or len(self._groups) > MOST_GROUPS:  # names that a user adds make a new object
+            self._kb, self._groups = kb, {}
         return [self._label(span) for span in spans]
 
     def _label(self, span: Span) -> str:

@@ -10,10 +10,10 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from functools import cached_property
 
-from ..context.sections import Section, find_sections, kind_of, section_at
+from ..context.sections import MEDICATIONS, Section, find_sections, kind_of, section_at
 from .courses import ACTIVE, COMPLETED, INTENDED, ON_HOLD, STOPPED
 
-MEDICATIONS, PROCEDURES, PLAN = "medications", "procedures", "plan"  # kinds of sections
+PROCEDURES, PLAN = "procedures", "plan"  # kinds of sections
 FIRST, FURTHER = "first", "further"  # places of an item on its line
 
 _FAR = 2000  # characters before a drug in which a heading inside the section is searched

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from ..context.sections import MEDICATIONS
 from ..render.records import Row
 from .base import groups_of, has
 from .courses import ACTIVE, COMPLETED, INTENDED, KEPT, ON_HOLD, STOPPED, course_of
 from .doses import Dose, dose_of
-from .drug_lists import MEDICATIONS, DrugLists
+from .drug_lists import DrugLists
 from .measured import is_measured, is_test
 from .values import CONCENTRATION, DOSES, value_after
 

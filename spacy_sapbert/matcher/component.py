@@ -24,7 +24,7 @@ from tqdm import tqdm
 
 from .. import bundle
 from ..build import default_linkers
-from ..context.sections import PART, TESTS, find_sections, kind_of, section_at
+from ..context.sections import MEDICATIONS, PART, TESTS, find_sections, kind_of, section_at
 from ..doc.abbreviations import definitions
 from ..doc.component import DocComponent
 from ..doc.spans import CORRECTED, set_corrected_extension, set_spans
@@ -40,12 +40,12 @@ from ..kb.writing import CAPITALS, MEASURED, POSSESSIVE, fits, has_value, in_cap
 from ..registry import check_linker_name
 from . import casing
 from .beside import FINDING, glued, is_adjective, is_title, means_something_else, names_many_tests
-from .contrast import IMAGING, about_contrast, with_contrast
+from .contrast import PROCEDURE, about_contrast, with_contrast
 from .headed import headed, is_warm_and_dry
 from .joining import WHOLE, Match, Places, chosen, trimmed, with_items
 from .letters import letters
 from .listed import Listed, listed
-from .parts import parts_of
+from .parts import CONJUNCTIONS, parts_of
 from .phrases import MAX_WORDS, VERSION, Collected, Phrases, union, word_hash
 from .products import DRUG, with_product_words
 from .results import LEVEL, READ, has_result
@@ -69,7 +69,6 @@ SPELLING_TO = 1_000_000  # with more names, two words that differ by one edit ar
 _REMOVED = re.compile(  # a placeholder of a de-identified note: "[**Name**]", "MM/DD/YYYY"
     r"\[\*\*.*?\*\*\]|\b(?:MM|DD|YY(?:YY)?)(?:[/-](?:MM|DD|YY(?:YY)?)){1,2}\b"
 )
-_JOINS = frozenset(["and", "or", "&"])
 _MEASURES = frozenset(["blood loss", "ebl", "estimated blood loss"])  # headings in a report of an operation that name what is measured
 _STAGE = re.compile(
     r"\b[cpy]{0,2}T(?:[0-4][a-d]?|is|[xX])[ ,]*[cp]?N[0-3xX][a-c]?(?:[ ,]*(?:\([^()\n]{0,20}\))?[ ,]*[cp]?M[01xX])?\b"
@@ -77,7 +76,6 @@ _STAGE = re.compile(
 _DENIES = frozenset(["no", "not", "denies", "denied", "without"])  # "no fever" is a denied fever, although some sources have it as a name
 _IN_BRACKETS = re.compile(r"\s*[(\[,]\s*([^\s()\[\]]{2,12}?)\s*[,;)\]]")  # an abbreviation after its long form: "(SF)", or "(long form, SF)"
 _TITLE = re.compile(r"\b(?:Dr|Mr|Mrs|Ms|Prof|St)(?:\.\s*|\s+)$")
-MEDICATIONS = "medications"  # kind of the sections that list drugs
 NOTHING = Collected().phrases().hashes  # no hashes of removed names
 DESCRIBING = frozenset([BODY, "PHYS"])  # groups whose adjectives are no mentions before another word: "facial features"
 LISTED = "DISO"  # semantic group of the names that are split where they list several: "fever and chills", not "head and neck"
@@ -434,7 +432,7 @@ class ConceptMatcher(DocComponent):
         matches = list(self._match(text))
         if self._language not in ENGLISH:
             return matches
-        return [with_contrast(match, text) if self._group(match.label) == IMAGING else match for match in matches]
+        return [with_contrast(match, text) if self._group(match.label) == PROCEDURE else match for match in matches]
 
     def _match(self, text: str) -> Iterator[Match]:
         found = list(_WORD.finditer(text))
@@ -651,7 +649,7 @@ class ConceptMatcher(DocComponent):
         starts = [start for start in range(at + 1, end) if lengths[start] >= 2 * (end - at) and start + int(lengths[start]) > end]
         if not starts or self._group(phrases.names[labels[at]]) != FINDING:
             return bool(starts)
-        return any(found[start - 1].group().lower() in _JOINS for start in starts)
+        return any(found[start - 1].group().lower() in CONJUNCTIONS for start in starts)
 
     def _run(self, name: str) -> List[int]:
         """Return the hashes of the words of a name."""

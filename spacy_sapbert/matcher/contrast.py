@@ -6,7 +6,7 @@ import re
 
 from .joining import Match
 
-IMAGING = "PROC"
+PROCEDURE = "PROC"  # group of the names of imaging, and of other tests and procedures
 _IMAGING = re.compile(r"\b(?:CTA?|MRI?|MRA|MRV|PET|tomograph(?:y|ic)|scans?|resonance|imaging|angiogra(?:m|phy)|x-?rays?)\b", re.IGNORECASE)
 _WITH = r"(?:with(?:out)?|w/o?)"
 _CONTRAST = re.compile(

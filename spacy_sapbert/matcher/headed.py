@@ -43,10 +43,9 @@ _WORD = re.compile(r"[^\W\d_][\w'’-]*")
 # two words that mean one thing: "dry" in "SKIN: Warm, dry and intact" is no dry skin
 _WARM_AND_DRY = "warm and dry"
 _NEAR = 12  # characters before "dry" that are read
-_WARM_BEFORE, _WARM_AFTER = (
-    re.compile(r"\bwarm[ \t]*(?:[,/&+]|,?[ \t]*and\b)[ \t]*$", re.IGNORECASE),
-    re.compile(r"[ \t]*(?:[,/&+]|,?[ \t]*and\b)[ \t]*warm\b", re.IGNORECASE),
-)
+_WITH = r"[ \t]*(?:[,/&+]|,?[ \t]*and\b)[ \t]*"
+_WARM_BEFORE = re.compile(rf"\bwarm{_WITH}$", re.IGNORECASE)
+_WARM_AFTER = re.compile(rf"{_WITH}warm\b", re.IGNORECASE)
 # words that may follow the words of a name in an item: "supple without", "clear bilaterally"
 _BEHIND = re.compile(
     r"\s*(?:$|\d|(?:and|appreciated|as|at|bilaterally|but|by|diffusely|for|from|heard|identified|in|is|noted|on|palpable|palpated|present|seen|throughout|to|today|via|was|"

@@ -19,23 +19,7 @@ HABIT = "ACTI"  # group of what people do: "alcohol" in "alcohol or illicit drug
 WHOLE = frozenset(["DISO", "PROC"])  # labels of entities that such a name may be a part of: findings, tests and procedures
 # plain words that are mentions if a recogniser marks them, too
 MEANT = frozenset(
-    [
-        *(
-            "culture",
-            "cultures",
-            "dissection",
-            "incision",
-            "incisions",
-            "irrigation",
-            "ligation",
-            "narrowing",
-            "screws",
-            "staples",
-            "suction",
-            "suture",
-        ),
-        *("sutures", "tourniquet"),
-    ]
+    "culture cultures dissection incision incisions irrigation ligation narrowing screws staples suction suture sutures tourniquet".split()  # noqa: SIM905
 )
 _OF_SKULL = re.compile(r"caput|cranial|fontanel|overrid", re.IGNORECASE)  # sutures near these words are joints of the skull
 _NEAR = 40  # characters beside a word that are read

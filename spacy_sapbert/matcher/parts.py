@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 from spacy.lang.en.stop_words import STOP_WORDS
 
-_JOINS = frozenset(["and", "or", "&", ","])
+CONJUNCTIONS = frozenset(["and", "or", "&"])
+_JOINS = CONJUNCTIONS | {","}
 _BETWEEN = frozenset(["the", "his", "her", "both", "a", "an", "of", "in", "its", "their"])
 _SIDES = frozenset(["left", "right", "l", "r", "lt", "rt", "bilateral", "both"])
-_ONE_SIDE = frozenset(["left", "right", "l", "r", "lt", "rt", "bilateral"])  # "both" stands before other things, too
+_ONE_SIDE = _SIDES - {"both"}  # "both" stands before other things, too
 _TO = frozenset(["allergy", "allergies", "exposure", "intolerance", "sensitivity", "hypersensitivity"])  # "allergy to penicillin"
 _IS = frozenset(["is", "are", "was", "were", "looks", "look", "appears", "remains"])
 _NOT = "not"
@@ -32,35 +33,39 @@ _TAKEN = frozenset(  # how a specimen is taken: "lung, wedge biopsy"
 # verbs after a phrase, besides those in -ed: "mucosa of the soft palate extending down"
 _VERBS = frozenset(
     [
-        *(
-            "being",
-            "causing",
-            "containing",
-            "demonstrating",
-            "extending",
-            "following",
-            "going",
-            "having",
-            "including",
-            "indicating",
-            "involving",
-            "lasting",
-        ),
-        *(
-            "measuring",
-            "occurring",
-            "producing",
-            "radiating",
-            "representing",
-            "requiring",
-            "resulting",
-            "revealing",
-            "seen",
-            "showing",
-            "shown",
-            "starting",
-        ),
-        *("suggesting", "using", "worsening", "demonstrate", "demonstrates", "reveal", "reveals", "show", "shows"),
+        "being",
+        "causing",
+        "containing",
+        "demonstrating",
+        "extending",
+        "following",
+        "going",
+        "having",
+        "including",
+        "indicating",
+        "involving",
+        "lasting",
+        "measuring",
+        "occurring",
+        "producing",
+        "radiating",
+        "representing",
+        "requiring",
+        "resulting",
+        "revealing",
+        "seen",
+        "showing",
+        "shown",
+        "starting",
+        "suggesting",
+        "using",
+        "worsening",
+        "demonstrate",
+        "demonstrates",
+        "reveal",
+        "reveals",
+        "show",
+        "shows",
     ]
 )
 _DEGREES = frozenset(["very", "slightly", "mildly", "moderately", "markedly", "quite", "more", "rather", "so"])
@@ -107,7 +112,7 @@ def parts_of(words: Sequence[str]) -> Iterator[Part]:
     """
     run = _runs(words)
     for at, word in enumerate(words):
-        if word in ("and", "or", "&"):
+        if word in CONJUNCTIONS:
             yield from _coordinated(words, run, at)
         elif word in ("of", "in", "on") or (word == "to" and at and words[at - 1] in _TO):
             yield from _reversed(words, run, at)
@@ -281,7 +286,7 @@ def _stated(words: Sequence[str], run: Sequence[int], at: int, second: int) -> I
             # "red reflex absent" is not "absent reflex"
             whole = _ends_or_side(words, stated.stop) and (second > at or _begins(words, first))
             yield Part((*stated, *range(first, at)), first, stated.stop, whole)
-        if first and words[first - 1] in ("and", "or", "nor", "&"):
+        if first and (words[first - 1] in CONJUNCTIONS or words[first - 1] == "nor"):
             for last in _items(words, run, first - 1):
                 for item in range(max(last - MAX_PART + 1, 0), last + 1):
                     for stated in statements:

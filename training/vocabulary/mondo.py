@@ -1,7 +1,4 @@
-"""Leave out MONDO's diseases of animals: "polydactyly, llama", "gastroenteritis, non-human animal". A clinical note means the disease of humans.
-
-And leave out mappings that are wrong.
-"""
+"""Leave out MONDO's wrong mappings, and its diseases of animals: "polydactyly, llama". A clinical note means the disease of humans."""
 
 from __future__ import annotations
 
