@@ -201,8 +201,8 @@ def _is_denied(span: Span, text: str) -> Optional[bool]:
     after = [] if words[0] in own and words[-1] in own else [word for word in words if word not in own]
     rest = re.split(r"[.;\n]", text[span.end_char : span.end_char + STATED].lower(), maxsplit=1)[0] if after else ""
     stated = "|".join(map(re.escape, after or words[:1]))
-    if (said := re.search(rf"\b(?:{stated})\b", rest)) is not None:
-        rest = rest[: said.end()]  # what follows is another statement: "liver and spleen are enlarged, and kidneys are not enlarged"
+    if said := list(filter(None, (re.search(rf"\b{re.escape(word)}\b", rest) for word in after))):
+        rest = rest[: max(word.end() for word in said)]  # what follows is another statement: "liver and spleen are enlarged, and kidneys are not enlarged"
     if re.search(rf"\bnot (?:\w+ )?(?:{stated})\b", own + rest) is not None:
         return True
     return False if "negative" in after and "negative" in rest else None
