@@ -18,7 +18,7 @@ from spacy_sapbert.build.linker import build_linker, read_source
 from spacy_sapbert.context.base import Candidates, Choice, Disambiguator
 from spacy_sapbert.context.sections import find_sections, section_at
 from spacy_sapbert.context.sense_model import COUNTED, MOST, SIGNALS, Context, Meaning, SenseModel, case_of, normal, read_context
-from spacy_sapbert.context.senses import DATA, Option, Senses, _in_their_case, _tied_concept_of
+from spacy_sapbert.context.senses import DATA, Option, Senses, _concept_of, _in_their_case, _tied_concept_of
 from spacy_sapbert.encoders.static import StaticEncoder
 from spacy_sapbert.errors import DamagedFile, MissingFile, SapbertError
 from spacy_sapbert.indexes.exact import ExactIndex
@@ -315,3 +315,14 @@ def test_a_meaning_in_the_same_letters_is_the_concept(tmp_path: Path) -> None:
     meaning = Meaning("abpa", "allergic broncho-pulmonary aspergillosis", (), 1.0)
     assert _tied_concept_of(meaning, ["X:1", "X:2"], kb) == "X:1"
     assert _tied_concept_of(meaning, ["X:2"], kb) is None
+
+
+@pytest.mark.usefixtures("one_thread")
+def test_a_concept_that_has_the_meaning_as_a_name_comes_before_one_that_has_only_its_cui(tmp_path: Path) -> None:
+    table = tmp_path / "hands.tsv"
+    table.write_text("concept_id\tname\tsynonyms\nC9000001\tpalpation\t\nC9000002\ttenderness\ttender to palpation\n", encoding="utf-8")
+    kb = build_kb([read_source(table)], tmp_path / "kb", progress=False)
+    assert _concept_of(Meaning("ttp", "tender to palpation", ("C9000001",), 1.0), kb) == "C9000002"
+    assert _concept_of(Meaning("ttp", "tender to palpation", ("C9000001", "C9000002"), 1.0), kb) == "C9000002"
+    assert _concept_of(Meaning("ttp", "tender when palpated", ("C9000003", "C9000001"), 1.0), kb) == "C9000001"  # no concept has this name
+    assert _concept_of(Meaning("ttp", "tender when palpated", ("C9000003",), 1.0), kb) is None
