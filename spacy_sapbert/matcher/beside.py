@@ -40,6 +40,15 @@ _OF_VALUE = re.compile(  # "had a fall in hemoglobin"
     r"potassium|pressures?|pulse|saturations?|sats|serum|sodium|systolic|temperature|urine|wbc|weight|white)\b",
     re.IGNORECASE,
 )
+_RADIATION = re.compile(r"radiation to [a-z ]+", re.IGNORECASE)
+_TREATED_BEFORE = re.compile(  # "received radiation to the neck"
+    r"\b(?:adjuvant|beam|chemo(?:therapy)?(?:[ \t]+and)?|completed|completing|courses?[ \t]+of|cycles?[ \t]+of|dose[ \t]+of|finished|gy|h/o|history[ \t]+of|hx[ \t]+of|"
+    r"palliative|post|previous|prior|rads|received|receiving|s/p|surgery[ \t]+and|undergo(?:es|ing)?|underwent|xrt[ \t:,-]*)[ \t]*$",
+    re.IGNORECASE,
+)
+_TREATED_AFTER = re.compile(  # "radiation to the neck for lymphoma", "radiation to the neck, 60 Gy"
+    r"[^.,;\n]{0,30}?\b(?:cancer|carcinoma|lymphoma|metasta\w+|sarcoma|tumou?r)\b|[^.;\n\d]{0,20}\d+[ \t]?(?:c?gy|fractions)\b", re.IGNORECASE
+)
 
 _TESTS = {
     "BP": "blood pressure",
@@ -77,7 +86,7 @@ def glued(text: str) -> Iterator[Glued]:
 
 
 def means_something_else(text: str, start: int, end: int, group: str = "") -> bool:
-    """Return whether a name is no mention, because of what is beside it: "cold knife", "stress test", "stroke team", "weight loss diet", "fall in hemoglobin".
+    """Return whether a name is no mention, because of what is beside it: "cold knife", "stress test", "weight loss diet", "fall in hemoglobin", "received radiation to the neck".
 
     Args:
         text: the text.
@@ -95,6 +104,8 @@ def means_something_else(text: str, start: int, end: int, group: str = "") -> bo
         return True  # "weight loss diet", "surgery for weight loss" are no symptoms
     if _OF_VALUE.match(text, end) and _IS_FALL.fullmatch(text, start, end):
         return True
+    if _RADIATION.fullmatch(text, start, end) and (_TREATED_BEFORE.search(text, max(0, start - 24), start) or _TREATED_AFTER.match(text, end)):
+        return True  # a treatment, no pain that radiates
     rules = _beside()
     words = rules.get(text[start:end].lower(), frozenset()) | (rules[FINDINGS] if group == FINDING else frozenset())
     if not words:

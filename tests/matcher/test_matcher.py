@@ -687,6 +687,11 @@ def test_tests_that_touch_their_values(text: str, expected: List[Tuple[str, str]
         ("a fall in his blood pressure", "fall", True),
         ("had a fall in the shower", "had a fall", False),
         ("a drop in hemoglobin", "drop", False),  # only of a fall
+        ("Received radiation to the neck", "radiation to the neck", True),
+        ("radiation to the neck for lymphoma", "radiation to the neck", True),
+        ("radiation to the neck, 60 Gy", "radiation to the neck", True),
+        ("pain with radiation to the neck", "radiation to the neck", False),
+        ("radiation to the back, cancer was ruled out", "radiation to the back", False),
     ],
 )
 def test_words_beside_a_name(text: str, word: str, other: bool):
