@@ -227,7 +227,11 @@ class _Note:
             elif self.words[at] == "’s":
                 self.words[at] = "'s"
         self.marks = marks
-        after = [(bisect_left(self.starts, end), kind) for _, end, kind in mentions if kind != OTHER]
+        places = [(bisect_left(self.starts, start), bisect_left(self.starts, end), kind) for start, end, kind in mentions if kind != OTHER]
+        after = [(end, kind) for _, end, kind in places]
+        self.mention_ends: dict[int, int] = {}  # first token of a mention -> the token after the longest one there
+        for first, end, _ in places:
+            self.mention_ends[first] = max(end, self.mention_ends.get(first, 0))
         self.after_mention = {token for token, _ in after}  # the tokens after mentions
         self.after_finding = {token for token, kind in after if kind == FINDING}
         fixed = self._fixed(breaks)
@@ -387,11 +391,13 @@ class _Note:
                 leading = rule.direction == "leading" and sum(word[0].isalnum() for word in self.words[begin : min(first, begin + 12)]) < _LEADING
                 if rule.direction == "first":  # numbers may precede: "2) Start aspirin"
                     leading = first - begin < 4 and not any(word[0].isalpha() for word in self.words[begin:first])
+                after = last  # where a scope ahead begins
                 if rule.direction == "inside" and last > first + 1:
                     found[rule.category, True].append((self.starts[first + 1], self.ends[last - 1]))
+                    after = self._mention_end(first + 1, last)
                 if rule.direction == "list" and (listed := self._list(last)):
                     found[rule.category, True].append(listed)
-                stop = bisect_left(stops, last)
+                stop = bisect_left(stops, after)
                 end_here = min(end, stops[stop]) if stop < len(stops) else end
                 if rule.direction == "either":
                     to = max(
@@ -401,10 +407,10 @@ class _Note:
                     found[rule.category, True].append((self.starts[last - 1], self.ends[to - 1]))
                 if rule.direction == "opening":  # not after a mention: "HIV negative, …"
                     leading = not self._ends_item(rule.category, first, last, begin, end) and not self._is_compound(first)
-                if (rule.direction in ("forward", "both", "list") or leading) and last < end:
-                    to = self._counted(last, end_here, rule.scope, 1)
-                    if to > last:
-                        found[rule.category, True].append((self.starts[last], self.ends[to - 1]))
+                if (rule.direction in ("forward", "both", "list") or leading or after > last) and after < end:
+                    to = self._counted(after, end_here, rule.scope, 1)
+                    if to > after:
+                        found[rule.category, True].append((self.starts[after], self.ends[to - 1]))
                 ending = rule.direction in ("ending", "items") and not any(word[0].isalnum() for word in self.words[last : min(end, last + 12)])
                 if (
                     rule.direction in ("backward", "both")
@@ -422,6 +428,10 @@ class _Note:
                     if start < to:
                         found[rule.category, False].append((self.starts[start], self.ends[to - 1]))
         return [(key, _merged(spans)) for key, spans in found.items() if spans]
+
+    def _mention_end(self, first: int, last: int) -> int:
+        """Return the token after the longest mention that begins at a token from `first` to `last` - 1 and goes on after them; `last` if there is none."""
+        return max(last, *(self.mention_ends.get(token, last) for token in range(first, last)))
 
     def _ends_item(self, category: str, first: int, last: int, begin: int, end: int) -> bool:
         """Return whether the trigger of the tokens from `first` to `last` - 1 ends its item, or stands after a mention: it is about what is before it.

@@ -195,6 +195,38 @@ def test_a_rule_inside_its_trigger_holds_for_what_begins_there() -> None:
     assert [status["negated"] for status in rules.statuses(text, places)] == [False, True, True, True, False, False]
 
 
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("No evidence of acute exacerbation of COPD or pneumonia.", {"acute exacerbation of COPD": "negated", "pneumonia": "negated"}),
+        ("No evidence of acute exacerbation of COPD or pneumonia.", {"acute": "negated", "COPD": "-", "pneumonia": "-"}),
+        ("No change in bowel habits, melena.", {"change in bowel habits": "negated", "melena": "negated"}),
+        ("No change in bowel habits but has melena.", {"change in bowel habits": "negated", "melena": "-"}),
+        ("No progression of asthma or COPD.", {"progression": "negated", "asthma": "-", "COPD": "-"}),
+    ],
+)
+def test_a_rule_inside_its_trigger_holds_for_a_longer_mention_and_its_list(text: str, wanted: dict[str, str]) -> None:
+    assert several(text, *wanted) == wanted
+
+
+def test_free_before_another_word_denies_nothing() -> None:
+    for text, wanted in (
+        ("Myeloma with free light chains.", "-"),
+        ("Myeloma, free PSA 10%.", "-"),
+        ("Myeloma free for two years.", "negated"),
+        ("Myeloma-free for two years.", "negated"),
+        ("Myeloma and gout free.", "negated"),
+    ):
+        assert said(text, "Myeloma") == wanted, text
+
+
+def test_a_pregnancy_with_no_complications_is_not_denied() -> None:
+    text = "There were no complications during pregnancy such as diabetes or gout."
+    assert several(text, "pregnancy", "diabetes", "gout") == {"pregnancy": "-", "diabetes": "negated", "gout": "negated"}
+    text = "Denies any problems during this pregnancy, including bleeding."
+    assert several(text, "pregnancy", "bleeding") == {"pregnancy": "-", "bleeding": "negated"}
+
+
 def test_what_has_begun_is_not_past_unless_it_resolved_or_a_later_trigger_says_so() -> None:
     rows = [
         *("began\tpresent\tforward", "ago\thistorical\tbackward", "then\tover\tbackward", "gone\tresolved\tbackward"),
@@ -425,6 +457,8 @@ def test_two_components_with_names_of_their_own_stand_side_by_side() -> None:
         ("Liver and spleen are enlarged and the kidneys are not enlarged.", "Liver", "enlarged Liver", False),  # the first statement counts
         ("Liver and spleen are not enlarged, kidneys are enlarged.", "Liver", "enlarged Liver", True),
         ("CT and ECG were positive and MRI was negative for blood.", "CT", "positive CT", False),
+        ("Blood cultures and urine cultures were negative.", "Blood cultures", "Blood cultures were negative", False),
+        ("Livers and spleens are enlarged and kidneys are not.", "Livers", "Livers are enlarged", False),
         ("Liver is tender. It is not enlarged.", "Liver is tender", "tender Liver", False),
         ("CT and ECG were negative.", "CT", "negative CT", False),
         ("CT and ECG were negative.", "CT", "CT negative", False),
