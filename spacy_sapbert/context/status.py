@@ -202,7 +202,8 @@ def _is_denied(span: Span, text: str) -> Optional[bool]:
     rest = re.split(r"[.;\n]", text[span.end_char : span.end_char + STATED].lower(), maxsplit=1)[0] if after else ""
     stated = "|".join(map(re.escape, after or words[:1]))
     if said := list(filter(None, (re.search(rf"\b{re.escape(word)}\b", rest) for word in after))):
-        rest = rest[: max(word.end() for word in said)]  # what follows is another statement: "liver and spleen are enlarged, and kidneys are not enlarged"
+        # what follows is another statement: "liver and spleen are enlarged, and kidneys are not enlarged"
+        rest = rest[: max(word.end() for word in said)]
     if re.search(rf"\bnot (?:\w+ )?(?:{stated})\b", own + rest) is not None:
         return True
     return False if "negative" in after and "negative" in rest else None

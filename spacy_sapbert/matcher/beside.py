@@ -35,9 +35,9 @@ _AIM_AFTER = re.compile(
 )
 _AIM_BEFORE = re.compile(r"\b(?:diets?|exercises?|medications?|pills|program(?:me)?s?|surger(?:y|ies)|treatments?)[ \t]+for[ \t]+$", re.IGNORECASE)
 _IS_FALL = re.compile(r"(?:[a-z]+[ \t]+){0,3}falls?", re.IGNORECASE)
-_OF_VALUE = re.compile(  # "had a fall in hemoglobin"
-    r"[ \t]+in[ \t]+(?:(?:the|his|her|their)[ \t]+)?(?:blood|bp|counts?|creatinine|ejection|e?gfr|ha?emoglobin|ha?ematocrit|hb|hct|hgb|levels?|o2|oxygen|platelets?|"
-    r"potassium|pressures?|pulse|saturations?|sats|serum|sodium|systolic|temperature|urine|wbc|weight|white)\b",
+OF_VALUE = re.compile(  # what is measured, after "fall": "had a fall in hemoglobin"
+    r"[ \t]+in[ \t]+(?:(?:the|his|her|their)[ \t]+)?(?:amount|blood|bp|counts?|creatinine|ejection|e?gfr|ha?emoglobin|ha?ematocrit|hb|hct|hgb|levels?|number|o2|output|oxygen|"
+    r"platelets?|potassium|pressures?|pulse|rate|saturations?|sats|serum|sodium|systolic|temperature|urine|wbc|weight|white)\b",
     re.IGNORECASE,
 )
 _RADIATION = re.compile(r"radiation to [a-z ]+", re.IGNORECASE)
@@ -102,7 +102,7 @@ def means_something_else(text: str, start: int, end: int, group: str = "") -> bo
         return True
     if _WEIGHT.fullmatch(text, start, end) and (_AIM_AFTER.match(text, end) or _AIM_BEFORE.search(text, max(0, start - 24), start)):
         return True  # "weight loss diet", "surgery for weight loss" are no symptoms
-    if _OF_VALUE.match(text, end) and _IS_FALL.fullmatch(text, start, end):
+    if OF_VALUE.match(text, end) and _IS_FALL.fullmatch(text, start, end):
         return True
     if _RADIATION.fullmatch(text, start, end) and (_TREATED_BEFORE.search(text, max(0, start - 24), start) or _TREATED_AFTER.match(text, end)):
         return True  # a treatment, no pain that radiates

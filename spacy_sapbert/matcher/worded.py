@@ -5,14 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from .beside import OF_VALUE
 from .listed import Listed
 
 # each of these is found by its rarest part first, because a search from word to word takes long
 _FALL = re.compile(
     r"\bfalls?\b"
-    # "a fall in hemoglobin", "to fall asleep", "the fall of 1998"
-    r"(?![ \t]+(?:asleep|back|below|in[ \t]+(?!(?:the|his|her)[ \t]+(?:bath|bathroom|garden|home|house|kitchen|shower|snow|street|tub))|into|of[ \t]+(?:\d+|the)|out|season|"
-    r"under|within)\b)",
+    # "to fall asleep", "a fall in attendance", "the fall of 1998"
+    r"(?![ \t]+(?:asleep|back|below|in[ \t]+(?!(?:the|a|an|his|her|their)[ \t]+[a-z])|into|of[ \t]+(?:\d+|the)|out|season|under|within)\b)"
+    rf"(?!{OF_VALUE.pattern})",
     re.IGNORECASE,
 )
 _BEFORE_FALL = re.compile(

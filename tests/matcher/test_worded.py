@@ -43,7 +43,16 @@ def mentions(text: str) -> list[tuple[str, str | None]]:
 
 @pytest.mark.parametrize(
     "text",
-    ["Admitted after a fall.", "history of falls", "No falls", "prior to the fall", "a simple fall", "Denies falls", "a fall in the shower"],
+    [
+        "Admitted after a fall.",
+        "history of falls",
+        "No falls",
+        "prior to the fall",
+        "a simple fall",
+        "Denies falls",
+        "a fall in the shower",
+        "after a fall in a parking lot",
+    ],
 )
 def test_a_fall(text: str) -> None:
     assert [text[one.start : one.end].rstrip("s") for one in worded(text)] == ["fall"]
@@ -53,6 +62,9 @@ def test_a_fall(text: str) -> None:
     "text",
     [
         "a fall in hemoglobin",
+        "a fall in the white count",
+        "a fall in his output",
+        "a fall in attendance",
         "in the fall she moved",
         "the fall of 1998",
         "unable to fall asleep",
