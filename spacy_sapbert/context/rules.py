@@ -227,10 +227,10 @@ class _Note:
             elif self.words[at] == "’s":
                 self.words[at] = "'s"
         self.marks = marks
-        places = [(bisect_left(self.starts, start), bisect_left(self.starts, end), kind) for start, end, kind in mentions if kind != OTHER]
-        after = [(end, kind) for _, end, kind in places]
+        marked = [(bisect_left(self.starts, start), bisect_left(self.starts, end), kind) for start, end, kind in mentions if kind != OTHER]
+        after = [(end, kind) for _, end, kind in marked]
         self.mention_ends: dict[int, int] = {}  # first token of a mention -> the token after the longest one there
-        for first, end, _ in places:
+        for first, end, _ in marked:
             self.mention_ends[first] = max(end, self.mention_ends.get(first, 0))
         self.after_mention = {token for token, _ in after}  # the tokens after mentions
         self.after_finding = {token for token, kind in after if kind == FINDING}
