@@ -231,15 +231,17 @@ def _in_their_case(known: Sequence[Option], probabilities: Any) -> Any:
 def _concept_of(meaning: Meaning, kb: KnowledgeBase) -> Optional[str]:
     """Return the concept of a meaning: by its CUIs, or else by its name; None if there is none.
 
-    If no concept of the CUIs has the meaning as a name, but another concept has, it is this one: a vocabulary may have "tender to palpation" as a name of
-    tenderness, and not of C0030247, which is palpation. By name, a concept with a CUI comes first, then one whose canonical name it is.
+    If no concept of the CUIs has the meaning as a name, but another concept with a CUI has, it is this one: a vocabulary may have "tender to palpation" as
+    a name of tenderness, and not of C0030247, which is palpation. By name, a concept with a CUI comes first, then one whose canonical name it is.
     """
     own = [kb.concept_id(rows[0]) for cui in meaning.cuis if (rows := kb.rows_of(cui))]
     for row in kb.find([meaning.name]).values():
         named = [concept for concept, _ in kb.names_of_surface_form(row)]
-        best = min(named, key=lambda row: (not is_cui(kb.concept_id(row)), kb.entity(row).canonical_name.lower() != meaning.name.lower(), row))
+        best = kb.concept_id(
+            min(named, key=lambda row: (not is_cui(kb.concept_id(row)), kb.entity(row).canonical_name.lower() != meaning.name.lower(), row))
+        )
         ids = {kb.concept_id(concept) for concept in named}
-        return next((concept for concept in own if concept in ids), kb.concept_id(best))
+        return next((concept for concept in own if concept in ids), own[0] if own and not is_cui(best) else best)
     return own[0] if own else None
 
 

@@ -320,9 +320,14 @@ def test_a_meaning_in_the_same_letters_is_the_concept(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("one_thread")
 def test_a_concept_that_has_the_meaning_as_a_name_comes_before_one_that_has_only_its_cui(tmp_path: Path) -> None:
     table = tmp_path / "hands.tsv"
-    table.write_text("concept_id\tname\tsynonyms\nC9000001\tpalpation\t\nC9000002\ttenderness\ttender to palpation\n", encoding="utf-8")
+    table.write_text(
+        "concept_id\tname\tsynonyms\nC9000001\tpalpation\t\nC9000002\ttenderness\ttender to palpation\nX:1\tno tenderness\tnontender\n",
+        encoding="utf-8",
+    )
     kb = build_kb([read_source(table)], tmp_path / "kb", progress=False)
     assert _concept_of(Meaning("ttp", "tender to palpation", ("C9000001",), 1.0), kb) == "C9000002"
     assert _concept_of(Meaning("ttp", "tender to palpation", ("C9000001", "C9000002"), 1.0), kb) == "C9000002"
     assert _concept_of(Meaning("ttp", "tender when palpated", ("C9000003", "C9000001"), 1.0), kb) == "C9000001"  # no concept has this name
     assert _concept_of(Meaning("ttp", "tender when palpated", ("C9000003",), 1.0), kb) is None
+    assert _concept_of(Meaning("nt", "nontender", ("C9000001",), 1.0), kb) == "C9000001"  # the concept of this name has no CUI
+    assert _concept_of(Meaning("nt", "nontender", (), 1.0), kb) == "X:1"
