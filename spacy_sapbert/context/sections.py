@@ -200,7 +200,9 @@ def _at_lines(text: str) -> Iterator[_Heading]:
         elif line["number"] or text[line.end() : line.end() + 1] not in ("", "\n"):
             continue
         title = title.rstrip(" \t*_=#\r")
-        wild = (marked or len(title.split()) < 5) and _SAYS.search(title) is None
+        # "No known drug allergies." is a statement
+        said = title.endswith(".") or title.lower().startswith("no ") or _SAYS.search(title) is not None
+        wild = (marked or len(title.split()) < 5) and not said
         kind = kind_of(title, wild=wild) if len(title) > 1 else None
         if kind and (dash is None or kind != PART) and (marked or title[0].isupper()):
             yield _Heading(line.start(), start + len(title), kind)

@@ -26,7 +26,7 @@ _VERB = r"(?:(?:is|are|was|were|looks?|appears?|remains?|became)\s+)?(?:(?:very|
 _AFTER = re.compile(rf"[\s-]*{_VERB}", re.IGNORECASE)
 # states of a part of the body: "chest clear", "pupils were equal", "L leg shortened"
 _STATES = (
-    "absent|asymmetric|asymmetrical|benign|bruised|clear|closed|cold|cool|dark|dilated|distended|dry|dusky|enlarged|equal|erythematous|firm|flat|full|"
+    "absent|asymmetric|asymmetrical|benign|bruised|clear|cold|cool|dark|dilated|distended|dry|dusky|enlarged|equal|erythematous|firm|flat|full|"
     "hard|healthy|hot|hyperinflated|inflamed|intact|irregular|loose|moist|mottled|nad|negative|nontender|non-tender|normal|obese|open|pale|palpable|"
     "patent|perfused|pink|reactive|red|regular|rotated|round|scaly|shortened|soft|stiff|supple|swollen|symmetric|symmetrical|tender|thick|thickened|"
     "thin|tight|unremarkable|unequal|warm|weak|wide|wnl"

@@ -198,3 +198,10 @@ def test_a_sentence_is_no_heading():
 )
 def test_the_history_of_a_complaint_is_not_a_past_history(title: str, kind: str) -> None:
     assert find_sections(f"{title}: Dull since May.")[0].kind == kind
+
+
+def test_a_statement_alone_on_its_line_is_no_heading() -> None:
+    for line in ("No known drug allergies.", "No known drug allergies", "Drug allergies as above."):
+        note = f"Allergies:\n{line}\nMeds: aspirin"
+        assert [section.title for section in find_sections(note)] == ["Allergies", "Meds"]
+    assert [section.title for section in find_sections("Known drug allergies\npenicillin")] == ["Known drug allergies"]

@@ -38,6 +38,7 @@ def test_a_part_of_the_body_whose_state_is_said_is_a_site(text: str) -> None:
         "cleared chest",
         "Lungs clear\nchest",
         "chest clearance",
+        "chest was closed with sutures",
     ],
 )
 def test_another_part_of_the_body_stays(text: str) -> None:
