@@ -1,4 +1,4 @@
-"""Words around an abbreviation that decide its meaning, where the sense model has seen too few texts of a meaning: "SBP" near "ascites"."""
+"""Words that decide the meaning of an abbreviation or a word beside them: "SBP" near "ascites", "plaque" near "carotid"."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ _FILE = Path(__file__).parents[1] / "data" / "sense_words.tsv"
 NEXT = 3  # words after an abbreviation that count as "next"
 NEAR = "near"
 _END = re.compile(r"[.;?!](?=\s|$)|\n")  # of a sentence
+_LEVEL = re.compile(r"(?<![^\W\d_])[a-z]{1,2}\d{1,2}(?!\w)", re.IGNORECASE)  # "L5", "t12", which `tokens_of` reads as a word and a number
+_LEVELS_NEAR, _LEVELS_NEXT = 60, 12  # characters on a side in which levels are read
 
 
 class Hint(NamedTuple):
@@ -31,11 +33,11 @@ class Hint(NamedTuple):
 
 
 def hints(text: str, start: int, end: int) -> Iterator[Hint]:
-    """Yield the meanings to which the words around the abbreviation text[start:end] point.
+    """Yield the meanings to which the words around text[start:end] point.
 
     Args:
         text: a note.
-        start: first character of the abbreviation.
+        start: first character of the abbreviation, or of a word that the table has.
         end: character after its last one.
     """
     rows = _rows().get(normal(text[start:end]))
@@ -45,10 +47,17 @@ def hints(text: str, start: int, end: int) -> Iterator[Hint]:
     before, after = tokens_of(text[first:last], start - first, end - first)
     left, right = tokens_of(text, start, end)
     there = {"before": set(before[-1:]), "after": set(after[:1]), "next": set(after[:NEXT]), NEAR: {*left, *right}}
+    there["next"] |= _levels(text[end : min(last, end + _LEVELS_NEXT)])
+    there[NEAR] |= _levels(text[max(0, start - _LEVELS_NEAR) : start]) | _levels(text[end : end + _LEVELS_NEAR])
     capitals = text[start:end].isupper()
     for hint, words, only_capitals in rows:
         if (capitals or not only_capitals) and not words.isdisjoint(there[hint.side]):
             yield hint
+
+
+def _levels(text: str) -> set[str]:
+    """Return the levels of the spine, and other letters with a number, in small letters."""
+    return {found[0].lower() for found in _LEVEL.finditer(text)}
 
 
 def _sentence(text: str, start: int, end: int) -> tuple[int, int]:

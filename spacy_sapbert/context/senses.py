@@ -82,7 +82,7 @@ class Senses:
         self._options: WeakKeyDictionary[KnowledgeBase, Dict[Any, List[Option]]] = WeakKeyDictionary()  # each addition makes a new knowledge base
 
     def choose(self, found: Sequence[Candidates], kb: KnowledgeBase, folder: Optional[Path]) -> List[Optional[Choice]]:
-        """Return a choice for each span that is a known abbreviation, None for the others.
+        """Return a choice for each span that is a known abbreviation, or a word to whose meaning the words around it point; None for the others.
 
         Raises:
             MissingFile: E045, there is no model at `model`.
@@ -93,16 +93,17 @@ class Senses:
             return [None] * len(found)
         model = self._open(place)
         options = [self._options_of(model, each, kb) for each in found]
-        if not any(options):
-            return [None] * len(found)
         doc = found[0].span.doc
-        text, lowered = doc.text, doc.text.lower()
+        text = doc.text
+        if not any(options):
+            return [_by_words(each, text, kb) for each in found]
+        lowered = text.lower()
         sections = find_sections(text)
         linked = {each.concepts[0][0] for each, known in zip(found, options) if each.linked and each.concepts and not known}
         chosen: List[Optional[Choice]] = []
         for each, known in zip(found, options):
             if not known:
-                chosen.append(None)
+                chosen.append(_by_words(each, text, kb))
                 continue
             span = each.span
             section = section_at(sections, span.start_char)
@@ -188,6 +189,24 @@ def _is_word(mention: str, concepts: Sequence[str], kb: KnowledgeBase) -> bool:
     forms = {normalise(mention), *other_numbers(normalise(mention))}
     texts = [text for concept in concepts for text in texts_of(kb, concept, forms)]
     return not all(map(is_acronym, [*texts, *kb.removed_names(forms)]))
+
+
+def _by_words(found: Candidates, text: str, kb: KnowledgeBase) -> Optional[Choice]:
+    """Return the choice for a word that is no abbreviation, if words around it point to exactly one meaning: "plaque" near "carotid" is no skin plaque.
+
+    The other candidates stay behind it. None: the result of the linker stays.
+    """
+    span = found.span
+    if span.text != found.mention:
+        return None
+    meant = {kb.concept_id(rows[0]): hint.meaning for hint in hints(text, span.start_char, span.end_char) if (rows := kb.rows_of(hint.concept))}
+    if len(meant) != 1:
+        return None
+    concept, meaning = next(iter(meant.items()))
+    if found.linked and found.concepts and found.concepts[0][0] == concept:
+        return None
+    rest = [(other, min(score, 1 - MOST)) for other, score in found.concepts if other != concept]
+    return Choice([(concept, MOST), *rest], meaning, True)
 
 
 def _with_hints(known: List[Option], text: str, start: int, end: int, kb: KnowledgeBase) -> Tuple[List[Option], Set[str]]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import spacy
@@ -37,6 +39,12 @@ from spacy_sapbert.linker import SapBertLinker
         ("Hct in the morning for the subdural hematoma", "Hct", []),  # a head CT is in capitals
         ("HCT for the subdural hematoma", "HCT", ["head CT"]),
         ("GI bleed, Hct dropped from 30 to 25", "Hct", ["hematocrit"]),
+        ("Fusion of T4 to T6.", "T4", ["fourth thoracic vertebra"]),
+        ("Fusion of T4. Gout. Asthma. Hypertension. Diabetes. Obesity. Anemia. Asthma. Cough. T6", "T4", []),  # too far away
+        ("Screws at S1 and L5", "S1", ["first sacral vertebra"]),
+        ("plaque in the carotid artery", "plaque", ["atherosclerotic plaque"]),
+        ("a red plaque on the elbow", "plaque", []),
+        ("urgent drainage of a pleural effusion", "drainage", ["drainage procedure"]),
         ("Born at 25 weeks gestation, has BPD, on oxygen", "BPD", ["bronchopulmonary dysplasia"]),
     ],
 )
@@ -96,6 +104,25 @@ def test_the_linker_uses_them(linker: SapBertLinker, text: str, expected: str) -
     doc.ents = [span]
     (ent,) = linker(doc).ents
     assert ent.kb_id_ == expected
+
+
+def test_words_decide_the_meaning_of_a_word(tmp_path: Path) -> None:
+    rows = ["C0241148\tSkin plaque\tplaque\tT033", "MESH:D058226\tAtherosclerotic Plaque\t\tT190", "C0003842\tartery\t\tT023"]
+    (tmp_path / "names.tsv").write_text("concept_id\tname\tsynonyms\ttypes\n" + "\n".join(rows) + "\n")
+    build_linker([read_source(tmp_path / "names.tsv")], tmp_path / "linker", model=StaticEncoder(), index=ExactIndex(), progress=False)
+    linker = SapBertLinker(StaticEncoder(), ExactIndex(), disambiguator=Senses(model="clinical"), linker_name=str(tmp_path / "linker"))
+
+    def linked(text: str) -> list[tuple[str, float]]:
+        doc = spacy.blank("en")(text)
+        span = doc.char_span(text.index("plaque"), text.index("plaque") + 6, label="DISO")
+        assert span is not None
+        doc.ents = [span]
+        return [*linker(doc).ents[0]._.kb_ents]
+
+    assert [cui for cui, _ in linked("a red plaque on the elbow")][:1] == ["C0241148"]
+    carotid = linked("calcified plaque of the carotid")
+    assert [cui for cui, _ in carotid][:2] == ["MESH:D058226", "C0241148"]  # the other candidate stays
+    assert carotid[0][1] > 0.9
 
 
 @pytest.mark.parametrize(("text", "expected"), [("HCT, SDH", {"C0202691"}), ("HCT 33, SDH", set()), ("HCT 33, WBC 8", {"C0018935"})])
