@@ -42,6 +42,7 @@ from . import casing
 from .beside import FINDING, glued, is_adjective, is_title, means_something_else, names_many_tests
 from .contrast import PROCEDURE, about_contrast, with_contrast
 from .headed import headed, is_warm_and_dry
+from .interrupted import interrupted
 from .joining import WHOLE, Match, Places, chosen, trimmed, with_items
 from .letters import letters
 from .listed import Listed, listed
@@ -534,7 +535,7 @@ class ConceptMatcher(DocComponent):
         """Add what is a name only with the text around it.
 
         These are letters for findings ("N/V/D") or vital signs ("T 37.2"), words for findings in a list ("urgency, frequency") or in a phrase ("after a fall"),
-        and tests before values.
+        tests before values, and names that an abbreviation interrupts.
 
         Names that were found in their place are removed.
         """
@@ -546,7 +547,7 @@ class ConceptMatcher(DocComponent):
 
         in_words = [one for one in worded(text) if not is_inside_name(one)]  # "fall at home" is a name
         one_letter = ((one.start, one.start + 1, one.name) for one in (*letters(text), *vital_signs(text)))
-        found = sorted([*one_letter, *listed(text), *glued(text), *in_words], key=lambda one: (one[0], -one[1]))
+        found = sorted([*one_letter, *listed(text), *glued(text), *in_words, *interrupted(text)], key=lambda one: (one[0], -one[1]))
         labels = _labels(sets, [self._run(name) for _, _, name in found])
         more: List[Match] = []
         for (start, end, name), label in zip(found, labels):

@@ -38,10 +38,31 @@ _INJURED = re.compile(
     r"[ \t]+(?:(?:his|her|their|the|my|a|an|both|one|two|three|several)[ \t]+)?(?:(?:left|right|l|r|lt|rt)[ \t]+)?(?P<site>[a-z]{3,}(?:[ \t]+[a-z]{3,})?)",
     re.IGNORECASE,
 )
+# verbs of operations, and what they are called: "hernia was repaired", "had her gallbladder removed" -> "hernia repair", "gallbladder removal"
+_OPERATIONS = {
+    "biopsied": "biopsy",
+    "debrided": "debridement",
+    "decompressed": "decompression",
+    "drained": "drainage",
+    "fused": "fusion",
+    "reconstructed": "reconstruction",
+    "removed": "removal",
+    "repaired": "repair",
+    "replaced": "replacement",
+    "resected": "resection",
+    "transplanted": "transplant",
+}
+_OPERATION = re.compile(rf"\b(?:{'|'.join(_OPERATIONS)})\b", re.IGNORECASE)
+_HELP = r"(?:is|are|was|were|been|being|has|have|had|then|also|subsequently|successfully|surgically)"
+_NO_SITE = r"(?:the|his|her|their|this|that|these|those|all|and|both|patient|she|ports?)"  # a port of a laparoscopy
+_SITE = rf"(?!{_HELP}\b|{_NO_SITE}\b)[a-z]{{3,}}"
+_OPERATED = re.compile(rf"(?<![a-z-])(?P<site>{_SITE}(?:[ \t]+{_SITE}){{0,2}})[ \t]+(?:{_HELP}[ \t]+){{0,3}}$", re.IGNORECASE)
+_NEAR_OPERATION = 64  # characters before the verb that are read
 # between the part of a word and the word: "nephro-/ureterolithiasis"
 _PART = re.compile(
     r"-(?:[ \t]*/[ \t]*|,?[ \t]*(?:and/or|and|or|to)[ \t]+)|(?<=hypo)[ \t]?/[ \t]?(?=hyper)|(?<=hyper)[ \t]?/[ \t]?(?=hypo)", re.IGNORECASE
 )
+_WORD = re.compile(r"[a-z]+", re.IGNORECASE)
 _FIRST = re.compile(r"(?<![\w-])[a-z]{4,12}$", re.IGNORECASE)
 _SECOND = re.compile(r"(?P<word>[a-z]{8,})\b(?P<more>(?:[ \t]+[a-z]{4,}){0,2})", re.IGNORECASE)
 _TAIL = 5  # fewest letters that both words share: "algia"
@@ -52,6 +73,7 @@ def worded(text: str) -> Iterator[Listed]:
 
     - Falls: "after a fall", but not "a fall in hemoglobin".
     - Injuries with a verb: "broke her left hip" is a hip fracture.
+    - Operations with a verb: "hernia was repaired", "had her hernia repaired" is a hernia repair.
     - Words that share their end: "hypo" in "hypo- or hyperthyroidism" is hypothyroidism, "micro" in "micro- and macrocytic anemia" microcytic anemia. All ends are tried.
 
     Args:
@@ -66,6 +88,14 @@ def worded(text: str) -> Iterator[Listed]:
             for size in range(len(words), 0, -1):
                 end = after.end() if size == len(words) else after.start("site") + len(words[0])
                 yield Listed(verb.start(), end, f"{' '.join(words[:size])} {_INJURIES[verb[0].lower()]}")
+    for verb in _OPERATION.finditer(text):
+        before = _OPERATED.search(text, max(0, verb.start() - _NEAR_OPERATION), verb.start())
+        if before is None:
+            continue
+        words = list(_WORD.finditer(text, before.start("site"), before.end("site")))
+        for word in words:
+            site, operation = text[word.start() : words[-1].end()], _OPERATIONS[verb[0].lower()]
+            yield Listed(word.start(), verb.end(), f"{site} {operation}")
     for between in _PART.finditer(text):
         first = _FIRST.search(text, max(0, between.start() - _NEAR), between.start())
         second = _SECOND.match(text, between.end())
