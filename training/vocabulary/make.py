@@ -11,7 +11,7 @@ import json
 import lzma
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -109,13 +109,17 @@ def _write_table(kb: KnowledgeBase, out: Path, assets: Path) -> dict[str, Any]:
     terms = kb.terms()
     borne = _borne(kb)
     wrong = wrong_names()
+    firsts: dict[str, set[int]] = defaultdict(set)  # first name -> concepts
+    for row, concept in enumerate(kb.concepts()):
+        firsts[normalise(_plain_first(concept.names)[0].text)].add(row)
     short = short_names({row: concept.names for row, concept in enumerate(kb.concepts()) if concept.types})
     body: list[str] = ["\t".join(COLUMNS)]
     concepts = 0
     for row, concept in enumerate(kb.concepts()):
         if not concept.types:  # a sense of an abbreviation that is in no vocabulary: "weekly", "Kentucky"
             continue
-        right = [name for name in _kept(concept) if (concept.concept_id, normalise(name.text)) not in wrong]
+        others = {form for form in map(normalise, (name.text for name in concept.names)) if firsts.get(form, set()) - {row}}
+        right = [name for name in _kept(concept, others) if (concept.concept_id, normalise(name.text)) not in wrong]
         kept = [name for place, name in enumerate(right) if place == 0 or not _yields(name, row, borne)] + short.get(row, [])
         concepts += bool(kept)
         for place, name in enumerate(kept):
@@ -168,10 +172,34 @@ def _plain_first(names: Sequence[Name]) -> list[Name]:
     return [own, *(name for name in names if name is not own)]
 
 
-def _kept(concept: Concept) -> list[Name]:
-    """Return one name for each surface form, the canonical one first: the first that is not weak, else the first."""
+def _agreed_first(names: Sequence[Name], others: Collection[str] = ()) -> list[Name]:
+    """Put the name first that most sources prefer, if at least two do, and only one prefers the first name.
+
+    HPO alone calls acromegaly "elevated circulating growth hormone concentration". The first name stays if the other one only adds words to it
+    ("isolated ectopia lentis", "congenital laryngeal cyst"), or is the first name of another concept.
+
+    Args:
+        names: the names of a concept.
+        others: normalised names that come first in other concepts.
+    """
+    preferred: dict[str, set[str]] = defaultdict(set)  # name -> sources that prefer it
+    for name in names:
+        if name.term_type == "PT":
+            preferred[normalise(name.text)].add(name.source)
+    first = normalise(names[0].text)
+    if len(preferred[first]) > 1:
+        return list(names)
+    best = max(preferred, key=lambda form: len(preferred[form]))  # the first of those with as many sources
+    if best in others or len(preferred[best]) < 2 or set(first.split()) <= set(best.split()):
+        return list(names)
+    chosen = next(name for name in names if name.term_type == "PT" and normalise(name.text) == best)
+    return [chosen, *(name for name in names if name is not chosen)]
+
+
+def _kept(concept: Concept, others: Collection[str]) -> list[Name]:
+    """Return one name for each surface form, the canonical one first: the first that is not weak, else the first. For `others` see `_agreed_first`."""
     found: dict[str, Name] = {}
-    for name in _plain_first(concept.names):
+    for name in _agreed_first(_plain_first(concept.names), others):
         norm = normalise(name.text)
         if norm not in found or (found[norm].term_type in WEAK and name.term_type not in WEAK):
             found[norm] = name

@@ -1,4 +1,4 @@
-"""Leave out MONDO's wrong mappings, and its diseases of animals: "polydactyly, llama". A clinical note means the disease of humans."""
+"""Leave out MONDO's diseases of animals: "polydactyly, llama". A clinical note means the disease of humans."""
 
 from __future__ import annotations
 
@@ -6,13 +6,10 @@ from pathlib import Path
 
 from spacy_sapbert.kb import curies
 from spacy_sapbert.kb.builder import Source
-from spacy_sapbert.kb.concept import Concept
 from spacy_sapbert.readers import json_files
 
 VOCABULARY = "MONDO"
 FILE = "MONDO-ontology"  # beginning of the name of MONDO's file
-# mappings to UMLS that are left out. "Potassium deficiency disease" also has the codes of hypokalemia, for which HPO gives C0020621.
-WRONG_MAPPINGS = frozenset([("MONDO:0003019", "C1514284")])
 ANIMALS = "MONDO:0005583"  # "non-human animal disease"
 
 
@@ -35,19 +32,4 @@ def without_animals(source: Source, path: Path) -> Source:
     """
     animals = animal_terms(path)
     source.concepts = (concept for concept in source.concepts if concept.concept_id not in animals)
-    return source
-
-
-def without_wrong_mappings(source: Source) -> Source:
-    """Remove the mappings of `WRONG_MAPPINGS`.
-
-    Args:
-        source: a file of MONDO, as a source.
-    """
-
-    def right(concept: Concept) -> Concept:
-        concept.cuis = [cui for cui in concept.cuis if (concept.concept_id, cui) not in WRONG_MAPPINGS]
-        return concept
-
-    source.concepts = map(right, source.concepts)
     return source

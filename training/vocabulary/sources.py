@@ -26,6 +26,7 @@ from spacy_sapbert.readers.names import RANKS
 from spacy_sapbert.readers.text import lines, open_binary
 
 from . import mesh, mondo, uberon
+from .mappings import without_wrong_mappings
 from .senses import read_senses
 
 HERE = Path(__file__).parent
@@ -130,17 +131,17 @@ def open_sources(assets: Path) -> list[Source]:
             found.append(Source(paths[0].name, concepts, origin.kind))
         else:
             found += [_corrected(origin, path) for path in paths]
-    return without_partial(mesh.with_known_names(found))
+    return without_partial(mesh.with_known_names([without_wrong_mappings(source) for source in found]))
 
 
 def _corrected(origin: Origin, path: Path) -> Source:
-    """Read a file of an origin, without the terms for animals, and without wrong mappings."""
+    """Read a file of an origin, without the terms for animals."""
     source = read_source(path)
     if origin.vocabulary == uberon.VOCABULARY:
         return uberon.without_animals(source, path)
     if origin.vocabulary != mondo.VOCABULARY:
         return source
-    return mondo.without_wrong_mappings(mondo.without_animals(source, path) if path.name.startswith(mondo.FILE) else source)
+    return mondo.without_animals(source, path) if path.name.startswith(mondo.FILE) else source
 
 
 def without_partial(sources: list[Source], name: str = "medquad") -> list[Source]:

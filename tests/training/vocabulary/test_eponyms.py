@@ -6,8 +6,7 @@ import json
 from pathlib import Path
 
 from spacy_sapbert.build.linker import read_source
-from spacy_sapbert.kb.builder import Source
-from spacy_sapbert.kb.concept import Concept, Name
+from spacy_sapbert.kb.concept import Name
 from training.vocabulary import mondo
 from training.vocabulary.eponyms import short_names
 from training.vocabulary.uberon import human_terms, without_animals
@@ -82,13 +81,3 @@ def test_diseases_of_animals_are_left_out(tmp_path: Path) -> None:
     path.write_text(json.dumps(terms), encoding="utf-8")
     assert mondo.animal_terms(path) == {"MONDO:0005583", "MONDO:1"}
     assert [concept.concept_id for concept in mondo.without_animals(read_source(path), path).concepts] == ["MONDO:2"]
-
-
-def test_wrong_mappings_are_left_out() -> None:
-    concepts = [
-        Concept("MONDO:0003019", "MONDO", cuis=["C1514284", "C0020621"]),
-        Concept("MONDO:0003019", "MONDO", codes=[("MSH", "D007008")]),
-        Concept("MONDO:2", "MONDO", cuis=["C1514284"]),
-    ]
-    kept = list(mondo.without_wrong_mappings(Source("mondo_exactmatch_umls.sssom.tsv", iter(concepts), "sssom")).concepts)
-    assert [(one.cuis, one.codes) for one in kept] == [(["C0020621"], []), ([], [("MSH", "D007008")]), (["C1514284"], [])]

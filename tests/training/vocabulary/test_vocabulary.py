@@ -14,7 +14,7 @@ from spacy_sapbert.kb.builder import Source, build_kb
 from spacy_sapbert.kb.concept import Concept, Name, is_cui, normalise
 from spacy_sapbert.readers import ReadStats, read
 from training.corpora.mention import GoldMention
-from training.vocabulary import coverage, held_out, make, sources
+from training.vocabulary import coverage, held_out, make, mappings, sources
 from training.vocabulary.senses import Sense, joined, read_senses
 
 ABBREVIATIONS = OPEN_TABLE.with_name("abbreviations.tsv")
@@ -135,6 +135,36 @@ def test_a_name_has_its_strongest_term_type_and_ours_comes_before_that_of_uberon
         ["C0000002", "lung organ", "NCI", "PT"],  # the preferred name of another source stays
         ["C0000002", "lung", "SAPBERT", "SY"],  # exact, although NCI calls it related
     ]
+
+
+def _name(text: str, source: str, term_type: str = "PT") -> Name:
+    return Name(text, source, term_type=term_type)
+
+
+def test_the_name_that_most_sources_prefer_comes_first() -> None:
+    hpo, mondo, mesh = _name("high growth hormone", "HPO"), _name("acromegaly", "MONDO"), _name("Acromegaly", "MSH")
+    assert make._agreed_first([hpo, mondo, mesh]) == [mondo, hpo, mesh]
+    assert make._agreed_first([hpo, mondo]) == [hpo, mondo]  # one source each
+    assert make._agreed_first([hpo, mondo, _name("acromegaly", "DOID", "SY")]) == [
+        hpo,
+        mondo,
+        _name("acromegaly", "DOID", "SY"),
+    ]  # a synonym is not preferred
+    agreed = [hpo, _name("High growth hormone", "NCI"), mondo, mesh, _name("acromegaly", "DOID")]
+    assert make._agreed_first(agreed) == agreed  # two sources prefer the first
+    assert make._agreed_first([hpo, mondo, mesh], {"acromegaly"}) == [hpo, mondo, mesh]  # another concept has this name first
+    longer = [_name("ectopia lentis", "HPO"), _name("isolated ectopia lentis", "MONDO"), _name("isolated ectopia lentis", "ORDO")]
+    assert make._agreed_first(longer) == longer
+
+
+def test_wrong_mappings_are_left_out() -> None:
+    tss = Concept("MONDO:0001881", "MONDO", [_name("toxic shock syndrome", "MONDO")], ["C0600327"], codes=[("MSH", "D012772"), ("DOID", "14115")])
+    artery = Concept("UBERON:0004363", "UBERON", [_name("pharyngeal arch artery", "UBERON")], ["C0003489", "C0000001"])
+    same = Concept("DOID:14115", "MSH", same_as=["MESH:D012772", "MESH:D000001"])
+    tss, artery, same = mappings.without_wrong_mappings(Source("made up", [tss, artery, same])).concepts
+    assert (tss.cuis, tss.codes) == (["C0600327"], [("DOID", "14115")])
+    assert artery.cuis == ["C0000001"]
+    assert same.same_as == ["MESH:D000001"]
 
 
 def test_our_own_names_have_known_types_and_no_concept_twice() -> None:
