@@ -9,6 +9,7 @@ import json
 import logging
 import os
 import shutil
+import threading
 from collections.abc import Iterator
 from configparser import Error as ConfigParserError
 from contextlib import contextmanager
@@ -306,9 +307,19 @@ def wait_for_all() -> None:
 
 @contextmanager
 def naming_full_disk(checkpoints: Path) -> Iterator[None]:
-    """Convert every error of a full disk into E516, which names the last good checkpoint."""
+    """Convert every error of a full disk into E516, which names the last good checkpoint.
+
+    TensorBoard writes its events in a thread. Its error is not printed there: the main thread soon finds that the disk is full, too.
+    """
     from .loop import trainer
 
+    printed = threading.excepthook
+
+    def print_others(args: threading.ExceptHookArgs) -> None:
+        if args.exc_value is None or not is_disk_full(args.exc_value):
+            printed(args)
+
+    threading.excepthook = print_others
     try:
         yield
     except Exception as error:  # the libraries that write a checkpoint raise many types
@@ -316,6 +327,8 @@ def naming_full_disk(checkpoints: Path) -> Iterator[None]:
             raise
         cause = error.__cause__ if isinstance(error, SapbertError) else error
         raise fail("E516", path=checkpoints, error=cause, checkpoint=trainer.last_good(str(checkpoints)).capitalize()) from error
+    finally:
+        threading.excepthook = printed
 
 
 @contextmanager

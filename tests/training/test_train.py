@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -584,6 +585,25 @@ def test_no_room_left(settings: Dict[str, Any], tmp_path: Path, monkeypatch: pyt
         run(settings)
     assert error.value.code == "E516"
     assert not (tmp_path / "encoder").exists()
+
+
+def test_a_full_disk_in_a_thread_prints_no_traceback(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write(error: Exception) -> None:
+        raise error
+
+    printed: List[str] = []
+
+    def record(args: threading.ExceptHookArgs) -> None:
+        printed.append(str(args.exc_value))
+
+    monkeypatch.setattr(threading, "excepthook", record)
+    with fit.naming_full_disk(tmp_path):
+        for error in (OSError(28, "No space left on device"), ValueError("another error")):
+            thread = threading.Thread(target=write, args=[error])
+            thread.start()
+            thread.join()
+    assert printed == ["another error"]
+    assert threading.excepthook is record
 
 
 def test_command_line(settings: Dict[str, Any]) -> None:
