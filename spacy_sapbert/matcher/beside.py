@@ -25,7 +25,9 @@ _WORD_BEFORE = re.compile(r"([A-Za-z]+(?:['’]s)?)[ \t\-–]*$")
 _NEXT_WORD = re.compile(r"[ \t]([A-Za-z]+)")
 _ADJECTIVE = re.compile(r"(?!canal)[a-z]+(?:al|ic|ous|ular)", re.IGNORECASE)
 _PREFIXED = re.compile(rf"(?<![A-Za-z])(?:{'|'.join(_PREFIXES)})[-–]$", re.IGNORECASE)
-
+# after a substance that a device holds: "antibiotic-impregnated beads", "antibiotic-coated catheter"
+_HELD = re.compile(r"[-–][ ]?(?:coated|impregnated|laced|loaded|soaked)\b", re.IGNORECASE)
+_RATIO = re.compile(r"[ \t]+to[ \t]+(?:[a-z]+[ \t]+){1,3}ratio\b", re.IGNORECASE)  # "albumin to creatinine ratio"
 _WORD_PART = re.compile(r"-(?:[ \t]*/|,?[ \t]+(?:and|or|to)\b)|[ \t]?/[ \t]?hyp(?:o|er)[a-z]", re.IGNORECASE)  # "hypo" in "hypo- or hyperthyroidism"
 _WEIGHT = re.compile(r"weight loss|losing weight", re.IGNORECASE)
 _AIM_AFTER = re.compile(
@@ -98,7 +100,7 @@ def means_something_else(text: str, start: int, end: int, group: str = "") -> bo
         return True
     if _PERSON.match(text, start):  # "Ms. Q" is no mental status
         return True
-    if _WORD_PART.match(text, end):
+    if _WORD_PART.match(text, end) or _HELD.match(text, end) or _RATIO.match(text, end):
         return True
     if _WEIGHT.fullmatch(text, start, end) and (_AIM_AFTER.match(text, end) or _AIM_BEFORE.search(text, max(0, start - 24), start)):
         return True  # "weight loss diet", "surgery for weight loss" are no symptoms

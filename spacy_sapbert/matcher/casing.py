@@ -172,12 +172,15 @@ def plain_words() -> frozenset[str]:
     return frozenset(word for line in lines if not line.startswith("#") for word in line.split())
 
 
+_NOT_PLAIN = frozenset(["testes"])  # names that look like a form of a plain word: "test"
 _DOUBLED = re.compile(r"(\w+?([bdgmnprt]))\2(?:ed|ing)")
 
 
 def is_plain(word: str) -> bool:
     """Return whether a word in lower case, or its base form, is one of the plain words."""
     plain = plain_words()
+    if word in _NOT_PLAIN:
+        return False
     bare = [
         word,
         word.removesuffix("s"),

@@ -34,6 +34,7 @@ _STATES = (
 _STATE_AFTER = re.compile(rf"[ \t-]*{_VERB}(?:not\s+|non-?)?(?:{_STATES})\b", re.IGNORECASE)
 # "red heels", "small L eye", "no teeth", "# L hip" (a fracture)
 _STATE_BEFORE = re.compile(rf"(?:\b(?:{_STATES}|no|small|large|big)[ \t]+(?:(?:{_SIDES})[ \t]+)*|#[ \t]*(?:{_SIDES})[ \t]+)$", re.IGNORECASE)
+_SUBSTANCES = frozenset(["bile", "blood", "mucus", "phlegm", "pus", "purulence", "sputum"])  # "no pus" is said of a finding, "no teeth" of a part
 _CHARS_BEFORE = 40  # characters before a part of the body that are read
 # "CT chest, abdomen and pelvis"
 _IMAGING = re.compile(r"(?:CT|MRI|MR|MRA|CTA|PET|US|USS|XR|X-?rays?|ultrasound|scan|radiographs?|angiogram)\b", re.IGNORECASE)
@@ -105,4 +106,6 @@ def _is_stated(part: Match, text: str) -> bool:
 
 def _has_state(part: Match, text: str) -> bool:
     """Return whether the words beside a part of the body give its state."""
+    if text[part.start : part.end].lower() in _SUBSTANCES:
+        return False
     return bool(_STATE_AFTER.match(text, part.end) or _STATE_BEFORE.search(text[max(0, part.start - _CHARS_BEFORE) : part.start]))

@@ -92,10 +92,10 @@ def worded(text: str) -> Iterator[Listed]:
         before = _OPERATED.search(text, max(0, verb.start() - _NEAR_OPERATION), verb.start())
         if before is None:
             continue
-        words = list(_WORD.finditer(text, before.start("site"), before.end("site")))
-        for word in words:
-            site, operation = text[word.start() : words[-1].end()], _OPERATIONS[verb[0].lower()]
-            yield Listed(word.start(), verb.end(), f"{site} {operation}")
+        sites = list(_WORD.finditer(text, before.start("site"), before.end("site")))
+        for first_word in sites:
+            site, operation = text[first_word.start() : sites[-1].end()], _OPERATIONS[verb[0].lower()]
+            yield Listed(first_word.start(), verb.end(), f"{site} {operation}")
     for between in _PART.finditer(text):
         first = _FIRST.search(text, max(0, between.start() - _NEAR), between.start())
         second = _SECOND.match(text, between.end())

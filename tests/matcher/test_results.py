@@ -183,7 +183,17 @@ def test_a_unit_follows_its_number(before: str, expected: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("word", "expected"), [("therapies", True), ("prepped", True), ("prepping", True), ("rubs", False), ("obese", False), ("asthma", False)]
+    ("word", "expected"),
+    [
+        ("therapies", True),
+        ("prepped", True),
+        ("prepping", True),
+        ("rubs", False),
+        ("obese", False),
+        ("asthma", False),
+        ("testes", False),
+        ("tests", True),
+    ],
 )
 def test_forms_of_plain_words(word: str, expected: bool) -> None:
     assert is_plain(word) is expected

@@ -45,6 +45,11 @@ def test_another_part_of_the_body_stays(text: str) -> None:
     assert kept(text, chest="ANAT") == ["chest"]
 
 
+def test_no_substance_is_a_site() -> None:
+    assert kept("There was no purulence", purulence="ANAT") == ["purulence"]
+    assert kept("There are no teeth", teeth="ANAT") == []
+
+
 def test_imaging_lists_sites() -> None:
     assert kept("CT chest, abdomen and pelvis with contrast", CT_chest="PROC", abdomen="ANAT", pelvis="ANAT") == ["CT chest"]
     assert kept("CT chest, abdomen and pelvis", CT="PROC", chest="ANAT", abdomen="ANAT", pelvis="ANAT") == ["CT"]
