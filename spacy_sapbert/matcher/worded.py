@@ -57,6 +57,7 @@ _HELP = r"(?:is|are|was|were|been|being|has|have|had|then|also|subsequently|succ
 _NO_SITE = r"(?:the|his|her|their|this|that|these|those|all|and|both|patient|she|ports?)"  # a port of a laparoscopy
 _SITE = rf"(?!{_HELP}\b|{_NO_SITE}\b)[a-z]{{3,}}"
 _OPERATED = re.compile(rf"(?<![a-z-])(?P<site>{_SITE}(?:[ \t]+{_SITE}){{0,2}})[ \t]+(?:{_HELP}[ \t]+){{0,3}}$", re.IGNORECASE)
+_DISCHARGES = frozenset(["ear", "eye", "nose", "pus", "sinus", "wound"])  # "wound drainage" and "pus drainage" are findings, no operations
 _NEAR_OPERATION = 64  # characters before the verb that are read
 # between the part of a word and the word: "nephro-/ureterolithiasis"
 _PART = re.compile(
@@ -93,8 +94,11 @@ def worded(text: str) -> Iterator[Listed]:
         if before is None:
             continue
         sites = list(_WORD.finditer(text, before.start("site"), before.end("site")))
+        operation = _OPERATIONS[verb[0].lower()]
+        if operation == "drainage" and sites[-1][0].lower() in _DISCHARGES:
+            continue
         for first_word in sites:
-            site, operation = text[first_word.start() : sites[-1].end()], _OPERATIONS[verb[0].lower()]
+            site = text[first_word.start() : sites[-1].end()]
             yield Listed(first_word.start(), verb.end(), f"{site} {operation}")
     for between in _PART.finditer(text):
         first = _FIRST.search(text, max(0, between.start() - _NEAR), between.start())

@@ -14,6 +14,8 @@ NAMES = {
     "fall at home": "T033",
     "hip fracture": "T037",
     "hernia repair": "T061",
+    "abscess drainage": "T061",
+    "wound drainage": "T033",
     "distal radius fracture": "T037",
     "ankle sprain": "T037",
     "hypothyroidism": "T047",
@@ -93,6 +95,8 @@ def test_no_fall(text: str) -> None:
         ("She had her hernia repaired.", [("hernia repaired", "hernia repair")]),
         ("umbilical hernias have been successfully repaired", [("hernias have been successfully repaired", "hernias repair")]),
         ("the hernia was not repaired", []),
+        ("The wound was drained.", []),  # "wound drainage" is a finding
+        ("The abscess was drained.", [("abscess was drained", "abscess drainage")]),
         ("the tire was repaired", []),
         ("distal radius (DR) fracture", [("distal radius (DR) fracture", "distal radius fracture")]),
         ("hypo- or hyperthyroidism", [("hypo", "hypothyroidism"), ("hyperthyroidism", None)]),
