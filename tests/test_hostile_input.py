@@ -104,8 +104,28 @@ def test_cells_are_no_formulas(begins: str) -> None:
         found[raw] = next(csv.DictReader(io.StringIO(stream.getvalue(), newline="")))
     assert (found[True]["mention"], found[True]["mine"], found[True]["name"]) == (begins, begins, "-")
     assert (found[False]["mention"], found[False]["mine"], found[False]["name"]) == (f"'{begins}", f"'{begins}", "'-")
+    stream = io.StringIO(newline="")
+    to_csv([row | {"extensions": {"=h": "x"}}], stream, ["=h"])
+    assert "'=h" in next(csv.reader(io.StringIO(stream.getvalue(), newline="")))
     for each in found.values():  # numbers and plain texts are not changed
         assert (each["start"], each["score"], each["number"], each["status"]) == ("-1", "-0.2500", "-0.5", "negated")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["kb", "build", str(DATA / "tiny_clinic.tsv"), "--out", "{path}"],
+        ["lookup", "fever", "--linker-name", "{path}"],
+        ["link", "fever", "--linker-name", "{path}"],
+    ],
+    ids=["build", "lookup", "link"],
+)
+def test_a_folder_whose_name_is_not_utf_8(tmp_path: Path, tiny_linker: Path, command: list[str]) -> None:
+    path = tmp_path / "caf\udce9"  # é in Latin-1
+    if command[0] != "kb":
+        shutil.copytree(tiny_linker, path)
+    said = failed(run(*(arg.format(path=path) for arg in command)), "E053")
+    assert "caf\\udce9' (its name is not valid UTF-8)" in said
 
 
 def test_the_name_of_a_note_is_no_formula(tiny_linker: Path, tmp_path: Path) -> None:

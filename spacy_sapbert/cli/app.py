@@ -7,6 +7,7 @@ import logging
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from os import PathLike
 from typing import Any, ParamSpec
 
 import typer
@@ -78,10 +79,24 @@ def command(where: typer.Typer, name: str) -> Callable[[Callable[P, None]], Call
             except OSError as error:
                 typer.secho(str(unusable(error)), fg=typer.colors.RED, err=True)
                 raise typer.Exit(1) from error
+            except UnicodeEncodeError as error:
+                if (path := _not_utf8(kwargs)) is None:
+                    raise
+                typer.secho(str(fail("E053", path=path, error="its name is not valid UTF-8")), fg=typer.colors.RED, err=True)
+                raise typer.Exit(1) from error
 
         return where.command(name)(run)
 
     return decorate
+
+
+def _not_utf8(given: dict[str, Any]) -> str | None:
+    """Return the first argument of a command that is not valid UTF-8, such as the name of a folder in Latin-1, with its bytes escaped; None if all are."""
+    for value in given.values():
+        for each in value if isinstance(value, list | tuple) else [value]:
+            if isinstance(each, str | PathLike) and valid_text(each) != str(each):
+                return valid_text(each)
+    return None
 
 
 class _OnStandardError(logging.Handler):

@@ -33,7 +33,7 @@ def to_csv(rows: Iterable[Row], stream: TextIO, extensions: Sequence[str] = (), 
     """
     writer = csv.writer(stream)
     columns = [*CSV_COLUMNS, *(["sentence"] if sentences else []), *extensions]
-    writer.writerow(columns)
+    writer.writerow(columns if raw else map(harmless, columns))
     count = 0
     for row in rows:
         flat = {
