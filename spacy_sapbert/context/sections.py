@@ -16,8 +16,8 @@ REMEMBERED = 50_000  # characters; the sections of longer notes are not cached
 PART, OTHER = "part", "other"
 # "Mother:" begins a family history that ends at the end of its line, or where the text is about the patient again
 RELATIVE, FAMILY = "relative", "family_history"
-# in these sections a heading such as "Skin:" is a part of the section; in other sections it begins an examination
 MEDICATIONS = "medications"  # kind of the sections that list drugs
+# in these sections a heading such as "Skin:" is a part of the section; in other sections it begins an examination
 WITH_PARTS = frozenset(["review_of_systems", "exam", "findings", "labs", "assessment", "plan"])
 # in these sections an unknown heading, such as "ROMBERG:", is a part of the section
 WITH_ITEMS = WITH_PARTS | {"vitals", MEDICATIONS}

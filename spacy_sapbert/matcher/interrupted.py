@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from .listed import Listed
 
 MAX_BEFORE, MAX_AFTER = 5, 2  # most words of a name before the brackets, and after them
-_READ = 80  # characters on each side that are read
+_READ = 80  # characters before the brackets that are read
 _BRACKET = re.compile(r"[ \t]\((?P<short>[A-Z][A-Za-z0-9-]{1,7})\)[ \t]")
 _BEFORE = re.compile(r"[^\W_][\w'’-]*(?:[ \t]+[^\W_][\w'’-]*)*$")
 _AFTER = re.compile(rf"[a-z][\w'’-]*(?:[ \t]+[a-z][\w'’-]*){{0,{MAX_AFTER - 1}}}", re.IGNORECASE)

@@ -98,8 +98,7 @@ def worded(text: str) -> Iterator[Listed]:
         if operation == "drainage" and sites[-1][0].lower() in _DISCHARGES:
             continue
         for first_word in sites:
-            site = text[first_word.start() : sites[-1].end()]
-            yield Listed(first_word.start(), verb.end(), f"{site} {operation}")
+            yield Listed(first_word.start(), verb.end(), f"{text[first_word.start() : before.end('site')]} {operation}")
     for between in _PART.finditer(text):
         first = _FIRST.search(text, max(0, between.start() - _NEAR), between.start())
         second = _SECOND.match(text, between.end())

@@ -109,16 +109,14 @@ def _write_table(kb: KnowledgeBase, out: Path, assets: Path) -> dict[str, Any]:
     terms = kb.terms()
     borne = _borne(kb)
     wrong = wrong_names()
-    firsts: dict[str, set[int]] = defaultdict(set)  # first name -> concepts
-    for row, concept in enumerate(kb.concepts()):
-        firsts[normalise(_plain_first(concept.names)[0].text)].add(row)
+    firsts = _firsts(kb)
     short = short_names({row: concept.names for row, concept in enumerate(kb.concepts()) if concept.types})
     body: list[str] = ["\t".join(COLUMNS)]
     concepts = 0
     for row, concept in enumerate(kb.concepts()):
         if not concept.types:  # a sense of an abbreviation that is in no vocabulary: "weekly", "Kentucky"
             continue
-        others = {form for form in map(normalise, (name.text for name in concept.names)) if firsts.get(form, set()) - {row}}
+        others = {form for form in (normalise(name.text) for name in concept.names) if firsts.get(form, set()) - {row}}
         right = [name for name in _kept(concept, others) if (concept.concept_id, normalise(name.text)) not in wrong]
         kept = [name for place, name in enumerate(right) if place == 0 or not _yields(name, row, borne)] + short.get(row, [])
         concepts += bool(kept)
@@ -156,6 +154,14 @@ def _borne(kb: KnowledgeBase) -> dict[str, set[int]]:
         for name in concept.names:
             if name.term_type != ENTRY:
                 found[normalise(name.text)].add(row)
+    return found
+
+
+def _firsts(kb: KnowledgeBase) -> dict[str, set[int]]:
+    """Return name -> concepts whose first name it is, before `_agreed_first`."""
+    found: dict[str, set[int]] = defaultdict(set)
+    for row, concept in enumerate(kb.concepts()):
+        found[normalise(_plain_first(concept.names)[0].text)].add(row)
     return found
 
 

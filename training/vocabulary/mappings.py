@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from spacy_sapbert.kb import curies
 from spacy_sapbert.kb.builder import Source
 from spacy_sapbert.kb.concept import Concept
 
@@ -18,9 +19,6 @@ WRONG = frozenset(
         ("MONDO:0004779", "C12328"),  # epididymitis: epididymis
         ("MONDO:0006591", "C33645"),  # panniculitis: subcutis
         ("MONDO:0021156", "C12399"),  # hypophysitis: pituitary gland
-        ("DOID:2282", "C32132"),
-        ("DOID:9365", "C12787"),
-        ("DOID:1526", "C33645"),
         ("UBERON:0004363", "C0003489"),  # an artery of the embryo: aortic arch
     ]
 )
@@ -36,14 +34,9 @@ def without_wrong_mappings(source: Source) -> Source:
     def right(concept: Concept) -> Concept:
         term = concept.concept_id
         concept.cuis = [cui for cui in concept.cuis if (term, cui) not in WRONG]
-        concept.codes = [one for one in concept.codes if (term, _local(one[1])) not in WRONG]
-        concept.same_as = [other for other in concept.same_as if (term, _local(other)) not in WRONG]
+        concept.codes = [one for one in concept.codes if (term, curies.split(one[1])[1]) not in WRONG]
+        concept.same_as = [other for other in concept.same_as if (term, curies.split(other)[1]) not in WRONG]
         return concept
 
     source.concepts = map(right, source.concepts)
     return source
-
-
-def _local(code: str) -> str:
-    """Return a code without its prefix: "D012772" for "MESH:D012772"."""
-    return code.rpartition(":")[2]
