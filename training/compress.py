@@ -25,6 +25,7 @@ from spacy_sapbert.files import writing_folder
 from .errors import fail
 from .loop.weights import read_weights, shape_difference
 
+CARD = "README.md"
 POOLING_FILES = ("modules.json", "1_Pooling/config.json")
 
 
@@ -97,7 +98,8 @@ def compress(encoder: Path, out: Path, *, base: str = BASE_NAME, rank: int = 64,
             if (encoder / file).is_file():
                 (folder / file).parent.mkdir(exist_ok=True)
                 shutil.copyfile(encoder / file, folder / file)
-        (folder / "README.md").write_text((encoder / "README.md").read_text(encoding="utf-8"), encoding="utf-8")
+        if (encoder / CARD).is_file():
+            shutil.copyfile(encoder / CARD, folder / CARD)
         for path in folder.rglob("*"):
             path.chmod(0o755 if path.is_dir() else 0o644)
         size = (folder / "adapter_model.safetensors").stat().st_size

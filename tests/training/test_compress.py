@@ -65,6 +65,13 @@ def test_the_adapter_gives_the_vectors_of_the_encoder(trained: Path, tiny_base: 
     assert cut["bytes"] < report["bytes"]
 
 
+def test_an_encoder_without_a_card(trained: Path, tiny_base: Path, tmp_path: Path) -> None:
+    (trained / "README.md").unlink()
+    assert compress(trained, tmp_path / "adapter", base=str(tiny_base), rank=2)["matrices"] == 6
+    assert cosine_to(trained, tmp_path / "adapter", NAMES) > 0.99999
+    assert not (tmp_path / "adapter" / "README.md").exists()
+
+
 def test_peft_loads_it_too(trained: Path, tiny_base: Path, tmp_path: Path) -> None:
     compress(trained, tmp_path / "adapter", base=str(tiny_base), rank=2)
     merged = PeftModel.from_pretrained(AutoModel.from_pretrained(tiny_base), str(tmp_path / "adapter")).merge_and_unload().state_dict()
