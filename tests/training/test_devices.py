@@ -146,4 +146,4 @@ def test_a_process_that_sees_four_gpus_trains_on_one(tmp_path: Path) -> None:
     recipe.write_text(text)
     done, seen = with_driver(tmp_path, "-c", "import sys" + ARGUMENTS, "x", str(recipe))  # a call from Python, where nobody has chosen a GPU
     assert seen["torch"] is None
-    assert done.stdout.split()[-5:] == ["1", "8", "True", "True", "2"], done.stderr[-2000:]
+    assert done.stdout.split()[-5:] == ["1", "8", "True", "True", "4"], done.stderr[-2000:]
