@@ -294,7 +294,8 @@ def test_no_calibration_no_probability(linker: Any):
     assert "probability" not in doc.ents[0]._.kb_explain
 
 
-def test_observed_mentions(linker: Any):
+def test_observed_mentions(linker: Any, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(linker, "threshold", 0.2)  # so that the wrong concept is a candidate
     right, wrong, unknown, composite, retired = linker.observe(
         [
             gold("congestive heart failure", "C9100002"),

@@ -20,7 +20,7 @@ from spacy_sapbert.encoders.transformer import NameEncoder
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.indexes.exact import ExactIndex
 from spacy_sapbert.ranking import pairs
-from spacy_sapbert.ranking.pairs import AGREEMENT, MAX_TOKENS, SHIPPED_CROSS_ENCODER, CrossEncoder, cross_encoder, pair_text
+from spacy_sapbert.ranking.pairs import AGREEMENT, MAX_TOKENS, PAD_TO, SHIPPED_CROSS_ENCODER, CrossEncoder, cross_encoder, pair_text
 from spacy_sapbert.ranking.rerank import (
     READ,
     SHIPPED_CROSS_RERANKER,
@@ -198,8 +198,9 @@ def test_a_linker_with_the_cross_encoder(model: type[AnyEncoder], file: Path, tm
         names = [name.text.lower() for name in linker.kb.names_of(linker.kb.row_of(explain["id"]))]
         near = sorted(names, key=lambda name: -float(linker.bundle.encoder.encode([name])[0] @ linker.bundle.encoder.encode([mention])[0]))
         # it reads the canonical name, and those of the nearest ones that the search found: one or more
-        pairs = encoder.encode([pair_text(mention, [names[0], *near[:found]]) for found in (1, 2, 3, 4)])
-        agreements = reranker.weights[2] * (pairs @ encoder.encode([AGREEMENT])[0])
+        texts = [pair_text(mention, [names[0], *near[:found]]) for found in (1, 2, 3, 4)]
+        pairs = encoder.encode(texts, pad_to=PAD_TO)  # as the linker encodes them: padding changes the last digits
+        agreements = reranker.weights[2] * (pairs @ encoder.encode([AGREEMENT], pad_to=PAD_TO)[0])
         assert np.abs(agreements - explain["rerank"]["agreement"]).min() < 1e-3
         assert explain["rerank"]["score"] == pytest.approx(sum(explain["rerank"][name] for name in ("first", *READ)), abs=1e-4)
     with ThreadPoolExecutor(4) as pool:  # two linkers of two threads share the cross-encoder
