@@ -295,7 +295,6 @@ def test_no_calibration_no_probability(linker: Any):
 
 
 def test_observed_mentions(linker: Any, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(linker, "threshold", 0.2)  # so that the wrong concept is a candidate
     right, wrong, unknown, composite, retired = linker.observe(
         [
             gold("congestive heart failure", "C9100002"),
@@ -308,6 +307,7 @@ def test_observed_mentions(linker: Any, monkeypatch: pytest.MonkeyPatch):
     assert (right.evidence.score, right.evidence.exact, right.right, right.behind, right.concept) == (1.0, True, True, 0.0, "C9100002")
     assert retired == right
     assert (wrong.right, wrong.evidence.score) == (False, 1.0)
+    monkeypatch.setattr(linker, "threshold", 0.2)  # so that the wrong concept is a candidate
     assert wrong.behind == pytest.approx(1.0 - dict(linker(gold("congestive heart failure", "")).ents[0]._.kb_ents)["C9100001"], abs=2e-5)
     assert (unknown.right, unknown.behind) == (False, None)
     assert (composite.right, composite.behind) == (False, None)

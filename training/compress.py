@@ -25,8 +25,8 @@ from spacy_sapbert.files import writing_folder
 from .errors import fail
 from .loop.weights import read_weights, shape_difference
 
+POOLING_FILES = ("modules.json", "1_Pooling/config.json")  # without them a reader would use the base's own pooling
 CARD = "README.md"
-POOLING_FILES = ("modules.json", "1_Pooling/config.json")
 
 
 def compress(encoder: Path, out: Path, *, base: str = BASE_NAME, rank: int = 64, share: float = 1.0) -> dict[str, Any]:
@@ -94,12 +94,10 @@ def compress(encoder: Path, out: Path, *, base: str = BASE_NAME, rank: int = 64,
     with writing_folder(out) as folder:
         save_file({key: value.contiguous() for key, value in state.items()}, folder / "adapter_model.safetensors")
         (folder / "adapter_config.json").write_text(json.dumps(config, indent=1) + "\n", encoding="utf-8")
-        for file in POOLING_FILES:  # without them a reader would use the base's own pooling
+        for file in (*POOLING_FILES, CARD):
             if (encoder / file).is_file():
                 (folder / file).parent.mkdir(exist_ok=True)
                 shutil.copyfile(encoder / file, folder / file)
-        if (encoder / CARD).is_file():
-            shutil.copyfile(encoder / CARD, folder / CARD)
         for path in folder.rglob("*"):
             path.chmod(0o755 if path.is_dir() else 0o644)
         size = (folder / "adapter_model.safetensors").stat().st_size
