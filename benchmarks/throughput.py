@@ -15,6 +15,7 @@ from spacy.tokens import Doc, DocBin
 from spacy_sapbert import bundle
 from spacy_sapbert.build import default_linkers
 from spacy_sapbert.build import linker as building
+from spacy_sapbert.encoders.transformer import NameEncoder
 from spacy_sapbert.indexes.auto import recommended
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from spacy_sapbert.matcher.component import ConceptMatcher
@@ -36,6 +37,7 @@ ROUNDS = 3  # in each round every system runs once, in a fresh process
 KNOWLEDGE: list[tuple[str, str, Callable[[Path], Path]]] = [
     ("hpo", "HPO, the linker `hpo`", lambda data: default_linkers.find_linker("hpo")),
     ("hpo-mondo", "HPO + MONDO", hpo_mondo_linker),
+    ("open", "the open vocabulary, the linker `open`", lambda data: default_linkers.find_linker("open")),
 ]
 PROTOCOL = (
     f"{NOTES} distinct MTSamples notes with entities that concept_matcher found beforehand over the same knowledge base. Only the linker is timed (our `pipe`; "
@@ -173,11 +175,12 @@ def link(linker: Path, path: Path, docs: list[Doc], name: str, label: str) -> Ta
 
 
 def auto_linker(linker: Path, name: str) -> Path:
-    """Return the folder of a linker over the same names with the engine that `index --engine auto` chooses."""
+    """Return the folder of a linker over the same names, with the same encoder, and with the engine that `index --engine auto` chooses."""
 
     def build(out: Path) -> None:
         engine, settings, _why = recommended(KnowledgeBase(linker / bundle.KB).n_surface_forms)
+        encoder = bundle.open_encoder(linker / bundle.ENCODER, NameEncoder())
         index = registry.sapbert_indexes.get(engine)(**settings)  # type: ignore[attr-defined]
-        building.build_linker([], out, kb=linker / bundle.KB, index=index, progress=False)
+        building.build_linker([], out, kb=linker / bundle.KB, model=encoder, index=index, progress=False)
 
     return once(f"auto-{name}", build)
