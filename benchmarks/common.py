@@ -106,8 +106,11 @@ def hpo_mondo_linker(data: Path) -> Path:
 
 def medic_linker(data: Path) -> Path:
     """Return the folder of a linker over MEDIC of 2012, with the default encoder and index."""
-    source = lambda: building.read_source(data_file(data, MEDIC), kind="biosyn")  # noqa: E731
-    return once("medic", lambda out: building.build_linker([source()], out, progress=False))
+
+    def build(out: Path) -> None:
+        building.build_linker([building.read_source(data_file(data, MEDIC), kind="biosyn")], out, progress=False)
+
+    return once("medic", build)
 
 
 @dataclass

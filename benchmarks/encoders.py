@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 
+from spacy_sapbert.encoders.base import Encoder
 from spacy_sapbert.encoders.static import StaticEncoder, fast_encoder
 from spacy_sapbert.encoders.transformer import NameEncoder, base_encoder, default_encoder
 from spacy_sapbert.kb.concept import normalise
@@ -40,7 +41,10 @@ def compare(names: list[str]) -> Table:
     before = torch.get_num_threads()
     torch.set_num_threads(THREADS)
     try:
-        encoders = {"default": (NameEncoder().initialize(), names[:NAMES]), "fast": (StaticEncoder().initialize(), names)}
+        encoders: dict[str, tuple[Encoder, list[str]]] = {
+            "default": (NameEncoder().initialize(), names[:NAMES]),
+            "fast": (StaticEncoder().initialize(), names),
+        }
         found: dict[str, list[dict[str, float]]] = {name: [] for name in encoders}
         for _ in range(ROUNDS + 1):  # the first round is not counted
             for name, (model, some) in encoders.items():

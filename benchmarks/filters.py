@@ -90,7 +90,8 @@ class _Filtering:
 def query_filtered(folder: str, queries: str, mask: str) -> dict[str, Any]:
     """Search an index both ways. Return the rows of the table, without their first column."""
     allowed = np.load(mask, allow_pickle=False)
-    index = FilteredIndex(timeout=TIMEOUT, threads=1).from_disk(Path(folder))
+    index = FilteredIndex(timeout=TIMEOUT, threads=1)
+    index.from_disk(Path(folder))
     vectors = np.load(queries, allow_pickle=False)[:QUERIES]
     truth, _ = exact_search(index._stored, vectors, DEPTH, np.flatnonzero(allowed))
     share, fetch, rows = float(allowed.mean()), fetched(allowed), []
@@ -111,4 +112,4 @@ def query_filtered(folder: str, queries: str, mask: str) -> dict[str, Any]:
         # the engine's own search, but without more rows than are compared
         rows.append([f"server, {times}", share, len(index.sent), index.search, *timed(lambda: index._search(vectors, DEPTH, DEPTH, allowed, 1.0))])
     index.close()
-    return json.loads(json.dumps({"rows": rows}))
+    return dict(json.loads(json.dumps({"rows": rows})))

@@ -44,8 +44,8 @@ def run(data: Path, report: Report) -> None:
                 hit.update(held & set(mention["status"]))
                 found.update(held)
                 gold.update(mention["status"])
-        for status in STATUSES:
-            table.add(part, status, gold[status], 100 * hit[status] / max(found[status], 1), 100 * hit[status] / max(gold[status], 1))
+        for name in STATUSES:
+            table.add(part, name, gold[name], 100 * hit[name] / max(found[name], 1), 100 * hit[name] / max(gold[name], 1))
         mentions = sum(len(note["mentions"]) for note in notes)
         words = sum(len(note["text"].split()) for note in notes)
         table.notes.append(

@@ -16,6 +16,7 @@ from spacy_sapbert.candidates import Rules, rank
 from spacy_sapbert.indexes.stored import exact_search
 from spacy_sapbert.kb.concept import normalise
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
+from spacy_sapbert.types import Floats2d, Ints2d
 from training.corpora import GOLD, Corpus, make_docs
 from training.corpora.mention import GoldMention
 
@@ -64,14 +65,15 @@ def ours(corpus: Corpus, linker: Path, *, abbreviations: bool, **settings: Any) 
     return Ranked(concepts, [span._.kb_ents[0][1] if span._.kb_ents else -np.inf for span in spans])
 
 
-def _ranked(kb: KnowledgeBase, rows: np.ndarray, cosines: np.ndarray) -> Ranked:
+def _ranked(kb: KnowledgeBase, rows: Ints2d, cosines: Floats2d) -> Ranked:
     rankings = rank(rows, cosines, kb.name_table, EVERYTHING)
     return Ranked([[c.concept for c in r.kept] for r in rankings], [r.kept[0].score if r.kept else -np.inf for r in rankings])
 
 
 def exact_encoder(texts: Sequence[str], kb: KnowledgeBase, linker: Path, model: Any) -> Ranked:
     """Rank by exact search with the encoder alone: no abbreviations and no exact matches of names."""
-    stored = bundle.open_index(linker)._stored
+    index = bundle.open_index(linker)
+    stored = index.vectors(np.arange(len(index)))
     queries = model.predict([normalise(text) for text in texts])
     return _ranked(kb, *exact_search(stored, queries, NAMES))
 

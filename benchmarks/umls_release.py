@@ -170,7 +170,7 @@ def _blocks(concepts: int) -> Iterator[tuple[int, int, int]]:
 
 def _pick(chance: np.random.Generator, shares: Iterable[float], size: int) -> list[int]:
     bounds = np.array(list(accumulate(shares)))
-    return np.searchsorted(bounds, chance.random(size) * bounds[-1], side="right").tolist()
+    return [int(place) for place in np.searchsorted(bounds, chance.random(size) * bounds[-1], side="right")]
 
 
 class _Lexicon:
@@ -228,7 +228,7 @@ class _Draws:
         size = len(self._syllables)
         number, first = divmod(number, size)
         number, second = divmod(number, size)
-        return self._syllables[first] + self._syllables[second] + self._ends[number % len(self._ends)]
+        return str(self._syllables[first] + self._syllables[second] + self._ends[number % len(self._ends)])
 
 
 class _Atoms:

@@ -37,7 +37,9 @@ def like(real: npt.NDArray[np.float16], count: int, out: Path, seed: int = 13) -
     distances = nearest(real, sample[:SAMPLE])
     out.parent.mkdir(parents=True, exist_ok=True)
     fresh = out.with_name(out.name + ".new")
-    made = np.lib.format.open_memmap(fresh, mode="w+", dtype=np.float16, shape=(count, dim))
+    made = np.lib.format.open_memmap(  # type: ignore[no-untyped-call]
+        fresh, mode="w+", dtype=np.float16, shape=(count, dim)
+    )
     for start in range(0, count, BLOCK):
         size = min(BLOCK, count - start)
         own = min(max(count_real - start, 0), size)
@@ -52,7 +54,8 @@ def like(real: npt.NDArray[np.float16], count: int, out: Path, seed: int = 13) -
     made.flush()
     del made
     os.replace(fresh, out)
-    return np.load(out, mmap_mode="r", allow_pickle=False)
+    found: npt.NDArray[np.float16] = np.load(out, mmap_mode="r", allow_pickle=False)
+    return found
 
 
 def nearest(vectors: npt.NDArray[np.float16], queries: Vectors) -> Vectors:
@@ -66,4 +69,5 @@ def nearest(vectors: npt.NDArray[np.float16], queries: Vectors) -> Vectors:
         Distances, float32 (q,).
     """
     _, cosines = exact_search(vectors, queries, 2)
-    return np.sqrt(np.maximum(2 - 2 * cosines[:, 1], 0)).astype(np.float32)
+    distances: Vectors = np.sqrt(np.maximum(2 - 2 * cosines[:, 1], 0)).astype(np.float32)
+    return distances

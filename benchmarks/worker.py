@@ -60,10 +60,10 @@ def library_rate(notes: str) -> dict[str, Any]:
 
     texts = json.loads(Path(notes).read_text(encoding="utf-8"))
     nlp = spacy_sapbert.load()
-    kb = nlp.get_pipe("sapbert_linker").kb
+    linker: Any = nlp.get_pipe("sapbert_linker")
     for _ in range(2):
         start, used = time.perf_counter(), time.process_time()
-        written = [json.dumps(list(rows(doc, kb))) for doc in nlp.pipe(texts, batch_size=16)]
+        written = [json.dumps(list(rows(doc, linker.kb))) for doc in nlp.pipe(texts, batch_size=16)]
         seconds, cpu = time.perf_counter() - start, time.process_time() - used
     return {"notes_s": len(texts) / seconds, "cpu_s_note": cpu / len(texts), "bytes": sum(map(len, written))}
 
@@ -364,7 +364,7 @@ def build_fast(kb: str, out: str) -> dict[str, Any]:
             encoding.append(time.perf_counter() - begun)
             yield vectors
 
-    building.encoded = timed  # type: ignore[assignment]
+    building.encoded = timed
     start = time.perf_counter()
     with memory.Peak() as own:
         building.build_linker([], out, kb=kb, model=StaticEncoder(), index=index, progress=False)

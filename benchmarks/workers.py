@@ -61,7 +61,7 @@ def workers(notes: list[str], folder: Path) -> Table:
                     rates.setdefault(f"{words} {label} worker{'s' * (count > 1)}", []).append(found["rate"])
                     written.add(found["bytes"])
     finally:
-        cluster.shutdown()
+        cluster.shutdown()  # type: ignore[no-untyped-call]
     if len(written) > 1:
         raise RuntimeError("annotate wrote other bytes with another number of workers or another engine")
     shutil.rmtree(folder)

@@ -15,8 +15,9 @@ from multiprocessing import connection
 from pathlib import Path
 
 from ..common import ROOT, Missing, Report, Table
+from .base import Target
 from .mutate import mutated
-from .targets import Target, make_targets
+from .targets import make_targets
 from .trials import SECONDS, Outcome, outcomes
 
 INPUTS = 1_000_000  # over all targets

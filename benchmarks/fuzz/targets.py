@@ -144,8 +144,7 @@ def _package_data(name: str) -> Path:
 
 
 def _ranker(encoder: str) -> bytes:
-    from spacy_sapbert.ranking.features import FEATURES
-    from spacy_sapbert.ranking.ranker import Ranker
+    from spacy_sapbert.ranking.ranker import FEATURES, Ranker
 
     return Ranker(tuple([1.0] * len(FEATURES)), encoder, "toys").to_json().encode()
 
