@@ -24,7 +24,7 @@ from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from .eponyms import short_names
 from .mesh import ENTRY
 from .senses import joined, read_senses
-from .sources import ORIGINS, file_of, is_there, open_sources, release_of
+from .sources import ORIGINS, PATIENTS, file_of, is_there, open_sources, release_of
 
 WRONG = Path(__file__).with_name("wrong_names.tsv")
 COLUMNS = ("concept_id", "name", "source", "term_type", "rank", "types", "codes", "terms", "retired", "definition")
@@ -166,8 +166,8 @@ def _firsts(kb: KnowledgeBase) -> dict[str, set[int]]:
 
 
 def _yields(name: Name, row: int, borne: dict[str, set[int]]) -> bool:
-    """Return whether a name must be left out: it is an entry term of MeSH, which often has a narrower meaning, and another concept has this name."""
-    return name.term_type == ENTRY and bool(borne.get(normalise(name.text), set()) - {row})
+    """Return whether a name must be left out: another concept has it, too, and it is an entry term of MeSH (often narrower) or a phrase of patients."""
+    return (name.term_type == ENTRY or name.source == PATIENTS) and bool(borne.get(normalise(name.text), set()) - {row})
 
 
 def _plain_first(names: Sequence[Name]) -> list[Name]:

@@ -31,6 +31,7 @@ from .senses import read_senses
 
 HERE = Path(__file__).parent
 OWN = "SAPBERT"  # vocabulary of the names that this project wrote
+PATIENTS = "PATIENTS"  # vocabulary of how patients say it; this project wrote it, too
 OPTIONAL = frozenset({"MEDQUAD"})
 CLINICAL_DRUG = frozenset({"T200", "T203", "T122"})  # semantic types in RxNorm: clinical drugs, packs and devices, dose forms
 MOST_PARTS = 3  # greatest number of ingredients of a combination
@@ -94,6 +95,7 @@ ORIGINS = (  # in order of preference
     ),
     Origin("DRUGBANK", ("dictionaries/drugs/drugbank_vocabulary.csv.gz",), "CC0", "DrugBank open vocabulary", "drugbank"),
     Origin(OWN, ("./supplement.tsv",), "MIT", "names in our own words: findings, procedures, tests, anatomy", "own"),
+    Origin(PATIENTS, ("./lay_names.tsv",), "MIT", "how patients say it, in our own words", "lay"),
     Origin(
         mesh.VOCABULARY,
         ("mesh_headings", "mesh_supplementary", "mesh_mappings"),
@@ -359,6 +361,15 @@ def read_own(paths: list[Path]) -> Iterator[Concept]:
         )
 
 
+def read_lay(paths: list[Path]) -> Iterator[Concept]:
+    """Read how patients say findings, as this project wrote it. The columns are concept_id, and names separated by `|`; all are lay names."""
+    for _, line in lines(paths[0]):
+        if not line.strip() or line.startswith(("#", "concept_id\t")):
+            continue
+        concept_id, names = line.rstrip("\n").split("\t")[:2]
+        yield Concept(concept_id, PATIENTS, names=[Name(name.strip(), PATIENTS, term_type="LAY", rank=RANKS["LAY"]) for name in names.split("|")])
+
+
 def _term_type(place: int, name: str) -> str:
     return "PT" if place == 0 else "AB" if name.isupper() and len(name) <= 5 else "SY"
 
@@ -380,6 +391,7 @@ READERS: dict[str, Callable[[list[Path]], Iterator[Concept]]] = {
     "drugbank": read_drugbank,
     "medquad": read_medquad,
     "own": read_own,
+    "lay": read_lay,
     mesh.KIND: mesh.read_mesh,
     "abbreviations": read_abbreviations,
 }

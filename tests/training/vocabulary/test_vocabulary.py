@@ -184,6 +184,44 @@ def test_our_own_names_for_a_concept_of_another_source_have_no_preferred_one(tmp
     assert [(name.text, name.term_type) for name in second.names] == [("drainage", "PT"), ("draining", "SY")]
 
 
+def test_what_patients_say_is_read_as_lay_names(tmp_path: Path) -> None:
+    path = tmp_path / "lay.tsv"
+    path.write_text("# ours\nconcept_id\tnames\nC0013404\tcan't catch my breath|out of puff\nHP:0001\tsee double\n", encoding="utf-8")
+    first, second = sources.read_lay([path])
+    assert first.concept_id == "C0013404" and first.types == []
+    assert [(n.text, n.source, n.term_type) for n in first.names] == [("can't catch my breath", "PATIENTS", "LAY"), ("out of puff", "PATIENTS", "LAY")]
+    assert (second.concept_id, [n.text for n in second.names]) == ("HP:0001", ["see double"])
+
+
+def test_a_phrase_of_patients_gives_way_to_another_concept_with_that_name(tmp_path: Path) -> None:
+    lay = [Name(text, "PATIENTS", term_type="LAY", rank=2) for text in ("see double", "Whoozy", "no puff")]
+    concepts = [
+        Concept("C0000001", "HPO", [_name("diplopia", "HPO"), *lay], types=["T184"]),
+        Concept("C0000002", "HPO", [_name("dizziness", "HPO"), Name("whoozy", "HPO", term_type="SY", rank=1)], types=["T184"]),
+        Concept("C0000003", "HPO", [_name("dyspnea", "HPO"), Name("no puff", "PATIENTS", term_type="LAY", rank=2)], types=["T184"]),
+    ]
+    kb = build_kb([Source("made up", concepts)], tmp_path / "kb")
+    borne = make._borne(kb)
+
+    def kept(concept_id: str) -> list[str]:
+        row = kb.row_of(concept_id)
+        return [name.text for name in kb.concept(row).names if not make._yields(name, row, borne)]
+
+    assert kept("C0000001") == ["diplopia", "see double"]
+    assert kept("C0000002") == ["dizziness", "whoozy"]
+    assert kept("C0000003") == ["dyspnea"]  # two concepts have the phrase from patients only, so neither keeps it
+
+
+def test_every_phrase_of_patients_belongs_to_one_concept_and_is_short() -> None:
+    found = list(sources.read_lay([sources.HERE / "lay_names.tsv"]))
+    phrases = [normalise(name.text) for concept in found for name in concept.names]
+    assert len(phrases) > 3000
+    assert len(phrases) == len(set(phrases))
+    assert all(phrase and len(phrase) <= 60 for phrase in phrases)
+    ids = [concept.concept_id for concept in found]
+    assert len(ids) == len(set(ids))
+
+
 def test_the_table_is_read_back_as_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(make, "ORIGINS", ())
     concepts = [
