@@ -7,8 +7,7 @@ from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 # classes of the table of rules that name words of items
-LINK, APART, STATE, ASSAY, STUDY, EARLIER, AFTER = "link", "apart", "state", "assay", "study", "former", "after"
-NAMES = (LINK, APART, STATE, ASSAY, STUDY, EARLIER, AFTER)
+NAMES = ("link", "apart", "state", "assay", "study", "former", "after", "be", "tested", "sought", "subject", "reaction")
 _MARKS = frozenset(',;:()[]|"<>')
 _OPENING = frozenset(":([=|")  # marks between an item and what is said of it: "HIV: negative", "HIV (negative)", "| HIV | negative |"
 _MOST_WORDS = 4  # a longer item is not one of a list of names
@@ -28,6 +27,11 @@ class Words(NamedTuple):
         study: names of tests that can show something; those that begin with "-" are endings.
         earlier: words that say that a test was done long ago.
         after: words that may follow a statement at the end of its item.
+        be: forms of "to be".
+        tested: words before what a test looks for: "tested".
+        sought: words of names of what a test looks for, which are not said of a patient alone: "HIV".
+        subject: words with which a main clause begins after one with "after" or "since": "she".
+        reaction: findings that a drug may cause.
     """
 
     link: AbstractSet[str] = frozenset()
@@ -37,6 +41,11 @@ class Words(NamedTuple):
     study: AbstractSet[str] = frozenset()
     earlier: AbstractSet[str] = frozenset()
     after: AbstractSet[str] = frozenset()
+    be: AbstractSet[str] = frozenset()
+    tested: AbstractSet[str] = frozenset()
+    sought: AbstractSet[str] = frozenset()
+    subject: AbstractSet[str] = frozenset()
+    reaction: AbstractSet[str] = frozenset()
 
     @classmethod
     def of(cls, classes: Mapping[str, Sequence[str]]) -> Words:
@@ -64,10 +73,11 @@ def own_item(words: Sequence[str], first: int, begin: int, kinds: Words) -> tupl
     return _start(words, last, begin, kinds), last
 
 
-def listed_items(words: Sequence[str], start: int, begin: int, kinds: Words, *, joined: bool) -> int:
+def listed_items(words: Sequence[str], start: int, begin: int, kinds: Words, *, joined: bool, most: int = _MOST_ITEMS) -> int:
     """Return the first token of the list that ends in an item which starts at token `start`; `start` if it is in no list.
 
-    "a and b", "a, b and c", and "a, b, c" at the beginning of a clause are lists. "a, b" is none: "pneumonia, HIV negative".
+    "a and b", "a, b and c", and "a, b, c" at the beginning of a clause are lists. "a, b" is none: "pneumonia, HIV negative". Before "is", a list
+    begins with what a test looks for: "is HIV and hepatitis C negative", but not "is hypertensive and HIV negative".
 
     Args:
         words: the tokens of a note.
@@ -75,10 +85,11 @@ def listed_items(words: Sequence[str], start: int, begin: int, kinds: Words, *, 
         begin: the first token of the clause.
         kinds: the words by which items are told apart.
         joined: only a list with "and" counts.
+        most: number of items before the last one that are read; 1: "both" is said of the two items, which need no "and".
     """
     links: list[bool] = []  # whether the item is joined with a word such as "and"
     at = start
-    while at > begin and len(links) < _MOST_ITEMS:
+    while at > begin and len(links) < most:
         before = at - 1
         linked = words[before] in kinds.link
         if linked and before > begin and words[before - 1] == ",":
@@ -91,10 +102,58 @@ def listed_items(words: Sequence[str], start: int, begin: int, kinds: Words, *, 
             break
         links.append(linked)
         at = item
-    if not links or (at > begin and words[at - 1] in kinds.apart):
+    if not links or (at > begin and words[at - 1] in kinds.apart and not (words[at - 1] in kinds.be and _is_sought(words, at, kinds))):
         return start
     alone = len(links) > 1 and not any(links) and (at == begin or words[at - 1] in _OPENING)
-    return at if links[0] or (alone and not joined) else start
+    return at if links[0] or most == 1 or (alone and not joined) else start
+
+
+def item_before_comma(words: Sequence[str], first: int, begin: int, kinds: Words, most: int = _MOST_ITEMS) -> tuple[int, int]:
+    """Return the first token of the list before a statement with a comma, and the token after its last one: "influenza and RSV, both negative".
+
+    Args:
+        words: the tokens of a note.
+        first: the first token of the statement.
+        begin: the first token of its clause.
+        kinds: the words by which items are told apart.
+        most: number of items before the last one that are read.
+
+    Returns:
+        Two equal tokens, if there is no list, and no test is named before the comma as in "tested for influenza, positive".
+    """
+    last = first - 1
+    if last <= begin or words[last] != ",":
+        return first, first
+    start = _start(words, last, begin, kinds)
+    whole = listed_items(words, start, begin, kinds, joined=True, most=most)
+    return (whole, last) if whole < start or (start < last and words[start] in kinds.tested) else (first, first)
+
+
+def last_item(words: Sequence[str], start: int, end: int, findings: AbstractSet[int], kinds: Words) -> int:
+    """Return the token after the last comma, if a finding stands between it and a statement, and no word such as "and": "[chest pain,] GERD likely".
+
+    Args:
+        words: the tokens of a note.
+        start: the first token that is read.
+        end: the first token of the statement.
+        findings: the tokens after findings.
+        kinds: the words by which items are told apart.
+
+    Returns:
+        `start`, if there is no such item.
+    """
+    end -= end > start and words[end - 1] == ","
+    for at in range(end - 1, start - 1, -1):
+        if words[at] in kinds.link:
+            return start
+        if words[at] == ",":
+            return at + 1 if not findings.isdisjoint(range(at + 2, end + 1)) else start
+    return start
+
+
+def main_clause(words: Sequence[str], start: int, end: int, kinds: Words) -> int:
+    """Return the first token from `start` with which a main clause begins, after one with "after" or "since"; `end` if there is none near before it."""
+    return next((at for at in range(start, min(end, start + _LONGEST)) if words[at] in kinds.subject), end)
 
 
 def alternatives(words: Sequence[str], first: int, end: int, kinds: Words) -> int:
@@ -151,7 +210,7 @@ def study_item(words: Sequence[str], verb: int, begin: int, kinds: Words) -> int
     if start == begin or verb - start >= _STUDY_WORDS:
         return None
     item = words[start:verb]
-    if any(word in kinds.earlier or _is_year(word) for word in item):
+    if any(word in kinds.earlier or is_year(word) for word in item):
         return None
     endings = tuple(word[1:] for word in kinds.study if word.startswith("-"))
     return start if any(word in kinds.study or (endings and word.endswith(endings)) for word in item) else None
@@ -164,5 +223,16 @@ def _start(words: Sequence[str], last: int, begin: int, kinds: Words) -> int:
     return at
 
 
-def _is_year(word: str) -> bool:
+def _is_sought(words: Sequence[str], start: int, kinds: Words) -> bool:
+    """Return whether the item that starts at a token is what a test looks for: "HIV", "hepatitis C"."""
+    if words[start] in kinds.tested:
+        return True
+    end = start
+    while words[end] not in _MARKS and words[end] not in kinds.link:
+        end += 1
+    return words[start] in kinds.sought and all(word in kinds.sought or word in kinds.assay or len(word) == 1 for word in words[start:end])
+
+
+def is_year(word: str) -> bool:
+    """Return whether a token is a year: "2010"."""
     return len(word) == 4 and word.isdigit() and word[:2] in ("19", "20")

@@ -18,7 +18,7 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ..errors import fail
-from .items import Words, alternatives, ends_item, listed_items, own_item, study_item
+from .items import Words, alternatives, ends_item, is_year, item_before_comma, last_item, listed_items, main_clause, own_item, study_item
 from .sections import Section, find_sections, section_kinds
 
 SHIPPED = Path(__file__).parents[1] / "data" / "status_rules.tsv"
@@ -29,6 +29,7 @@ HEADER = ["trigger", "category", "direction", "scope"]
 FINDING, DRUG, PROCEDURE = "finding", "drug", "procedure"  # kinds of mentions; a test and a device are procedures
 OTHER = "other"  # a part of the body, a function, a place: the rules of findings hold for it, but it has no test
 AWAITED = "awaited"  # a disease whose test is pending
+PAST = "past"
 # categories that hold for some kinds of mentions only -> (status, kinds)
 PARTIAL = {
     "planned": ("hypothetical", (DRUG, PROCEDURE)),
@@ -41,15 +42,24 @@ PARTIAL = {
     AWAITED: ("uncertain", (FINDING,)),
     "feared": ("hypothetical", (FINDING,)),  # "avoid falls"; a drug that is avoided is omitted
     "listed": ("historical", (FINDING, DRUG, PROCEDURE)),  # in a section; other words end it than the scope of a trigger
+    PAST: ("historical", (FINDING, PROCEDURE)),  # after "on prednisone" in "history of asthma on prednisone"
 }
 PRESENT, RESOLVED = "present", "resolved"  # "present" takes "historical" from findings: "onset of back pain two months ago"
-SCOPED = (*STATUSES, *PARTIAL, PRESENT)
+DECIDED = "decided"  # a finding whose test has a result; it is neither suspected nor feared: "tested for influenza, positive"
+UNDECIDED = frozenset(["suspected", "feared"])
+SCOPED = (*STATUSES, *PARTIAL, PRESENT, DECIDED)
 SECTION = "section"  # the direction that means all mentions of a section
 ADULT = "adult"  # a rule that holds in notes about an adult only
-DIRECTIONS = frozenset(["forward", "backward", "both", "leading", "first", "ending", "inside", "list", "opening", "items", "either", SECTION])
+DIRECTIONS = frozenset(
+    ["forward", "backward", "both", "leading", "first", "ending", "inside", "list", "opening", "items", "either", "closing", "aside", SECTION]
+)
 AT_STUDY = "study"  # after "@", of a terminator: the scope ends where the item of the test begins: "and the CT showed"
 UNJOINED = "unjoined"  # after "@", of a terminator: not if "or" follows, as in "no rash, small ulcers, or warts"
+AT_SENTENCE = "sentence"  # after "@", of a terminator: only if it begins a clause, and not the first one of its section
+AT_DRUG = "drug"  # after "@", of a terminator: for drugs only, if it stands between a finding and a drug: "history of asthma on albuterol"
+TERMINATED = (AT_STUDY, UNJOINED, AT_SENTENCE, AT_DRUG)
 _JOINED_WORDS = 25  # words and marks in which the "or" is looked for
+_DATED_WORDS = 15  # words and marks after a statement in which a year is looked for
 Span = tuple[int, int]  # first and last character + 1
 
 _TOKEN = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]+(?:['’](?!s\b)[^\W\d_]+)?|['’]s\b|-ve\b|\+ve\b|[^\s\w]|_", re.IGNORECASE)
@@ -74,6 +84,7 @@ _INTRODUCES = re.compile(r"[^.:;\n]{0,80}:")  # what may stand between a trigger
 _MARKER = r"(?:(?:and\s+)?\(?(?:\d{1,2}|[a-h])[.)]|[-*•](?=\s))"
 _LISTED = re.compile(rf"[\s,]*{_MARKER}(?:(?![.;](?:[\s,]|\Z)|\n|,\s*{_MARKER}).){{1,300}}[.;]?")
 _MOST_ITEMS = 30
+_TWO = "both"  # "both negative": the two items before it
 _CONTINUES = frozenset("a an the of or and nor for with without in on to any by from at as her his their is was has had have denies".split())  # noqa: SIM905
 _LEADING = 3  # a trigger begins its clause if fewer words than this stand before it: "About two years ago"
 _IN_BRACKETS = 15  # words and marks; an opening bracket is looked for among as many
@@ -84,11 +95,11 @@ class Rule(NamedTuple):
     """The effect of a trigger.
 
     Attributes:
-        category: a status, a category of `PARTIAL`, "present", "end" or "pseudo".
-        direction: forward, backward, both, leading, first, ending, inside, list, opening, items or either; for "end" the categories whose scope it ends,
+        category: a status, a category of `PARTIAL`, "present", "decided", "end" or "pseudo".
+        direction: forward, backward, both, leading, first, ending, closing, inside, list, opening, items, either or aside; for "end" the categories whose scope it ends,
             separated by commas.
         scope: maximum number of words in the scope; 0: the whole clause. For "end" the number of words of the trigger after which scopes end.
-        sections: kinds of the sections in which it has an effect; empty: all. For "end", it may be "study" or "unjoined".
+        sections: kinds of the sections in which it has an effect; empty: all. For "end", it may be one of `TERMINATED`.
         outside: it has an effect in the other sections instead.
         adult: it has an effect only in notes about an adult.
     """
@@ -169,12 +180,15 @@ class Rules:
         ranges = note.ranges()
         found = []
         for start, end in mentions:
+            kind = kinds.get((start, end), FINDING)
             held = {category for (category, ahead), spans in ranges if _inside(spans, start if ahead else end - 1)}
             for section in note.names(start):
-                held |= {category for category in self._sections.get(section, ()) if not note.ended(category, start)}
+                held |= {category for category in self._sections.get(section, ()) if not note.ended(category, start, kind)}
+            if DECIDED in held:
+                held.discard(DECIDED)
+                held -= UNDECIDED
             true = held & ALL
             if len(true) < len(held):
-                kind = kinds.get((start, end), FINDING)
                 if kind == OTHER:
                     held.discard(AWAITED)
                     kind = FINDING
@@ -234,27 +248,58 @@ class _Note:
             self.mention_ends[first] = max(end, self.mention_ends.get(first, 0))
         self.after_mention = {token for token, _ in after}  # the tokens after mentions
         self.after_finding = {token for token, kind in after if kind == FINDING}
+        self.drugs = {first for first, _, kind in marked if kind == DRUG}
         fixed = self._fixed(breaks)
         self.found = self._triggers(tree, fixed)
         self.bounds = self._bounds(fixed, marks)  # the first token of each clause
         # category -> tokens that end its scopes, in order
         self.stops: dict[str, list[int]] = {category: [] for category in SCOPED}
-        for first, _, rules in self.found:
+        self.drug_stops: dict[str, list[int]] = {category: [] for category in SCOPED}  # those that end scopes for drugs only
+        for first, last, rules in self.found:
             for rule in rules:
                 if rule.category == "end":
                     place: int | None = first + rule.scope  # "INR on": the plan to monitor the INR ends after it
+                    kept = self.stops
                     if AT_STUDY in rule.sections:
                         place = study_item(self.words, first, self.bounds[bisect_right(self.bounds, first) - 1], item_words)
-                    elif UNJOINED in rule.sections and self._joins(first):
+                    elif AT_DRUG in rule.sections:
+                        kept = self.drug_stops
+                    if (
+                        (UNJOINED in rule.sections and self._joins(first))
+                        or (AT_SENTENCE in rule.sections and not self._follows_a_sentence(first, last))
+                        or (AT_DRUG in rule.sections and not self._names_a_treatment(first, last))
+                    ):
                         place = None
                     if place is not None:
                         for category in rule.direction.split(","):
-                            self.stops[category].append(place)
+                            kept[category].append(place)
                 elif rule.category == "historical" and rule.direction == "forward":
                     self.stops[PRESENT].append(first)  # "onset of chest pain after previous stroke"
         self.stops[RESOLVED] += self.stops["over"]
         for places in self.stops.values():
             places.sort()
+
+    def _follows_a_sentence(self, first: int, last: int) -> bool:
+        """Return whether the tokens from `first` to `last` - 1 begin a clause that is not about the past, and not the first one of its section."""
+        place = bisect_right(self.section_starts, self.starts[first]) - 1
+        begins = self.bounds[bisect_right(self.bounds, first) - 1] == first and place >= 0 and self.starts[first] > self.sections[place].body
+        return begins and not self._is_dated(first, last)
+
+    def _is_dated(self, first: int, last: int) -> bool:
+        """Return whether a year or a word such as "previously" stands in the clause of token `first`, soon after the token `last` - 1."""
+        place = bisect_right(self.bounds, first)
+        end = self.bounds[place] if place < len(self.bounds) else len(self.words)
+        return any(is_year(word) or word in self.item_words.earlier for word in self.words[last : min(end, last + _DATED_WORDS)])
+
+    def _names_a_treatment(self, first: int, last: int) -> bool:
+        """Return whether the tokens from `first` to `last` - 1 join a finding with the drug that is taken for it now: "asthma on albuterol".
+
+        A drug is not taken any more if a year or a word such as "previously" follows, and not for the finding if it may cause it: "rash on penicillin".
+        """
+        before = first - 1 if first and self.words[first - 1] == "," else first
+        if last not in self.drugs or before not in self.after_finding or self.words[before - 1] in self.item_words.reaction:
+            return False
+        return not self._is_dated(first, last)
 
     def _sign(self, at: int) -> str:
         """Return the name that triggers use for a sign directly before a word: "<query>" for the "?" of "?PE"; otherwise the sign itself."""
@@ -407,11 +452,20 @@ class _Note:
                     found[rule.category, True].append((self.starts[last - 1], self.ends[to - 1]))
                 if rule.direction == "opening":  # not after a mention: "HIV negative, …"
                     leading = not self._ends_item(rule.category, first, last, begin, end) and not self._is_compound(first)
-                if (rule.direction in ("forward", "both", "list") or leading or after > last) and after < end:
+                if (rule.direction in ("forward", "both", "list", "aside") or leading or after > last) and after < end:
                     to = self._counted(after, end_here, rule.scope, 1)
+                    if rule.direction == "aside":
+                        to = main_clause(self.words, after, to, self.item_words)
+                    drugs = self.drug_stops[rule.category]
+                    stop = bisect_left(drugs, after)
+                    if stop < len(drugs) and drugs[stop] < to and rule.category == "historical":
+                        found[PAST, True].append((self.starts[drugs[stop]], self.ends[to - 1]))
+                        to = drugs[stop]
                     if to > after:
                         found[rule.category, True].append((self.starts[after], self.ends[to - 1]))
-                ending = rule.direction in ("ending", "items") and not any(word[0].isalnum() for word in self.words[last : min(end, last + 12)])
+                ending = rule.direction in ("ending", "closing", "items") and not any(
+                    word[0].isalnum() for word in self.words[last : min(end, last + 12)]
+                )
                 if (
                     rule.direction in ("backward", "both")
                     or ending
@@ -425,6 +479,8 @@ class _Note:
                     start, to = (
                         self._items(first, from_here, rule) if rule.direction == "items" else (self._counted(first, from_here, rule.scope, -1), first)
                     )
+                    if rule.direction == "closing":
+                        start = last_item(self.words, start, first, self.after_finding, self.item_words)
                     if start < to:
                         found[rule.category, False].append((self.starts[start], self.ends[to - 1]))
         return [(key, _merged(spans)) for key, spans in found.items() if spans]
@@ -438,7 +494,9 @@ class _Note:
 
         Its clause has the tokens from `begin` to `end` - 1. "Pending" after a mention may be about what follows: "fracture pending surgery".
         """
-        return ends_item(self.words, last, end, self.item_words) or (category != AWAITED and first > begin and first in self.after_mention)
+        return ends_item(self.words, last, end, self.item_words) or (
+            category not in (AWAITED, DECIDED) and first > begin and first in self.after_mention
+        )
 
     def _is_compound(self, at: int) -> bool:
         """Return whether a hyphen joins a token to the word before it: "culture-negative endocarditis"."""
@@ -453,9 +511,12 @@ class _Note:
     def _items(self, first: int, begin: int, rule: Rule) -> tuple[int, int]:
         """Return (first token, last token + 1) of the items before token `first` that a rule is about; both are equal if there is none."""
         start, last = own_item(self.words, first, begin, self.item_words)
+        most = 1 if _TWO in self.words[first : first + 3] else _MOST_ITEMS
+        if start == last and rule.category != AWAITED:
+            return item_before_comma(self.words, first, begin, self.item_words, most)
         if start == last or (rule.category == AWAITED and not self._is_assay(start, last)):
             return last, last
-        whole = listed_items(self.words, start, begin, self.item_words, joined=rule.category == AWAITED)
+        whole = listed_items(self.words, start, begin, self.item_words, joined=rule.category == AWAITED, most=most)
         return (whole, last) if whole < start else (self._counted(last, start, rule.scope, -1), last)
 
     def _is_assay(self, start: int, last: int) -> bool:
@@ -515,8 +576,8 @@ class _Note:
         section = self.sections[place] if place >= 0 else None
         return (section.kind, f"{_HEADING}{section.title.lower()}") if section is not None else ()
 
-    def ended(self, category: str, char: int) -> bool:
-        """Return whether the category of a whole section has ended before a character: "She now has asthma" in a past history.
+    def ended(self, category: str, char: int, kind: str) -> bool:
+        """Return whether the category of a whole section has ended before a mention of a kind at a character: "She now has asthma" in a past history.
 
         It ends for the clause. The status family ends for the rest of the section, because "she" is then the patient.
         """
@@ -526,9 +587,10 @@ class _Note:
             begin = bisect_left(self.starts, self.sections[place].body)
         else:
             begin = self.bounds[bisect_right(self.bounds, token) - 1]
-        stops = self.stops[category]
-        stop = bisect_left(stops, token) - 1
-        return stop >= 0 and stops[stop] >= begin
+        return any(
+            (stop := bisect_left(stops, token) - 1) >= 0 and stops[stop] >= begin
+            for stops in (self.stops[category], self.drug_stops[category] if kind == DRUG else [])
+        )
 
 
 def _figure(word: str, node: dict[str, Any]) -> Any:
@@ -578,7 +640,7 @@ def _problem(row: list[str], classes: Mapping[str, list[str]]) -> str:
         return f"no class {unknown[0]!r} is defined above."
     if category != "class" and row[0].startswith(("<number>", "<year>")):
         return "a trigger does not begin with a number."
-    if category == "end" and (not set(way.split(",")) <= set(SCOPED) or (at and places not in (AT_STUDY, UNJOINED))):
+    if category == "end" and (not set(way.split(",")) <= set(SCOPED) or (at and places not in TERMINATED)):
         return f"{direction!r} does not name statuses. Use {', '.join(SCOPED)}, separated by commas."
     if scope and not scope.isdigit():
         return f"scope {scope!r} is not a number of words."

@@ -8,11 +8,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from .sense_model import WINDOW, normal, tokens_of
+from .sense_model import WINDOW, WORDS, normal, tokens_of
 
 _FILE = Path(__file__).parents[1] / "data" / "sense_words.tsv"
 NEXT = 3  # words after an abbreviation that count as "next"
 NEAR = "near"
+BESIDE = frozenset(["before", "after"])  # sides of words that stand directly beside it
 _END = re.compile(r"[.;?!](?=\s|$)|\n")  # of a sentence
 _LEVEL = re.compile(r"(?<![^\W\d_])[a-z]{1,2}\d{1,2}(?!\w)", re.IGNORECASE)  # "L5", "t12", which `tokens_of` reads as a word and a number
 _LEVELS_NEAR, _LEVELS_NEXT = 60, 12  # characters on a side in which levels are read
@@ -25,11 +26,13 @@ class Hint(NamedTuple):
         concept: id of its concept.
         meaning: the meaning in words.
         side: where the words stand: "before", "after", "next" or "near", see the table. All but "near" stand in the same sentence.
+        distance: words from the abbreviation to the nearest of them, 1 if it is directly beside it.
     """
 
     concept: str
     meaning: str
     side: str
+    distance: int = 0
 
 
 def hints(text: str, start: int, end: int) -> Iterator[Hint]:
@@ -52,7 +55,8 @@ def hints(text: str, start: int, end: int) -> Iterator[Hint]:
     capitals = text[start:end].isupper()
     for hint, words, only_capitals in rows:
         if (capitals or not only_capitals) and not words.isdisjoint(there[hint.side]):
-            yield hint
+            nearest = (at for side in (reversed(left), right) for at, word in enumerate(side, 1) if word in words)
+            yield hint._replace(distance=min(nearest, default=WORDS))
 
 
 def _levels(text: str) -> set[str]:

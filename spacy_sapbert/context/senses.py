@@ -15,7 +15,7 @@ from ..kb.writing import CAPITALS, MEASURED, fits, has_value, in_capitals, is_ac
 from .base import Candidates, Choice
 from .sections import find_sections, section_at
 from .sense_model import MOST, Meaning, SenseModel, normal, read_context
-from .sense_words import NEAR, hints
+from .sense_words import BESIDE, NEAR, hints
 
 _LETTERS = re.compile(r"[^\W\d_]+")
 CLINICAL = "clinical"
@@ -194,12 +194,16 @@ def _is_word(mention: str, concepts: Sequence[str], kb: KnowledgeBase) -> bool:
 def _by_words(found: Candidates, text: str, kb: KnowledgeBase) -> Optional[Choice]:
     """Return the choice for a word that is no abbreviation, if words around it point to exactly one meaning: "plaque" near "carotid" is no skin plaque.
 
-    The other candidates stay behind it. None: the result of the linker stays.
+    If only words "near" it point to several meanings, those of the nearest word count. The other candidates stay behind it. None: the result of the linker stays.
     """
     span = found.span
     if span.text != found.mention:
         return None
-    meant = {kb.concept_id(rows[0]): hint.meaning for hint in hints(text, span.start_char, span.end_char) if (rows := kb.rows_of(hint.concept))}
+    near = [(kb.concept_id(rows[0]), hint) for hint in hints(text, span.start_char, span.end_char) if (rows := kb.rows_of(hint.concept))]
+    if near and all(hint.side == NEAR for _, hint in near):
+        nearest = min(hint.distance for _, hint in near)
+        near = [(concept, hint) for concept, hint in near if hint.distance == nearest]
+    meant = {concept: hint.meaning for concept, hint in near}
     if len(meant) != 1:
         return None
     concept, meaning = next(iter(meant.items()))
@@ -212,7 +216,7 @@ def _by_words(found: Candidates, text: str, kb: KnowledgeBase) -> Optional[Choic
 def _with_hints(known: List[Option], text: str, start: int, end: int, kb: KnowledgeBase) -> Tuple[List[Option], Set[str]]:
     """Return the options with the meanings to which words around the abbreviation point, and the concepts of these meanings.
 
-    If a value follows, words that stand only near it count for what is measured: "SBP 110" is a blood pressure in a note on ascites, too.
+    Words directly beside it count more than others: "Echo: RA dilated, COPD". If a value follows, words that stand only near it count for what is measured: "SBP 110" is a blood pressure in a note on ascites, too.
 
     Args:
         known: the options of the abbreviation.
@@ -223,7 +227,8 @@ def _with_hints(known: List[Option], text: str, start: int, end: int, kb: Knowle
     """
     valued = has_value(text[end : end + 24]) or _TENS.match(text, end) is not None
     more, hinted = list(known), set()
-    for hint in hints(text, start, end):
+    around = list(hints(text, start, end))
+    for hint in [hint for hint in around if hint.side in BESIDE] or around:
         rows = kb.rows_of(hint.concept)
         if not rows or (valued and hint.side == NEAR and _AMOUNTS.isdisjoint(kb.entity(rows[0]).types)):
             continue

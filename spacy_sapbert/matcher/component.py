@@ -41,6 +41,7 @@ from ..registry import check_linker_name
 from . import casing
 from .beside import FINDING, glued, is_adjective, is_title, means_something_else, names_many_tests
 from .contrast import PROCEDURE, about_contrast, with_contrast
+from .fractures import with_kind_of_fracture
 from .headed import headed, is_warm_and_dry
 from .interrupted import interrupted
 from .joining import WHOLE, Match, Places, chosen, trimmed, with_items
@@ -433,7 +434,8 @@ class ConceptMatcher(DocComponent):
         matches = list(self._match(text))
         if self._language not in ENGLISH:
             return matches
-        return [with_contrast(match, text) if self._group(match.label) == PROCEDURE else match for match in matches]
+        more = {PROCEDURE: with_contrast, FINDING: with_kind_of_fracture}
+        return [add(match, text) if (add := more.get(self._group(match.label))) is not None else match for match in matches]
 
     def _match(self, text: str) -> Iterator[Match]:
         found = list(_WORD.finditer(text))

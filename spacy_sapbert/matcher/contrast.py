@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 
+from .imaging import IMAGING
 from .joining import Match
 
 PROCEDURE = "PROC"  # group of the names of imaging, and of other tests and procedures
-_IMAGING = re.compile(r"\b(?:CTA?|MRI?|MRA|MRV|PET|tomograph(?:y|ic)|scans?|resonance|imaging|angiogra(?:m|phy)|x-?rays?)\b", re.IGNORECASE)
 _WITH = r"(?:with(?:out)?|w/o?)"
 _CONTRAST = re.compile(
     rf",?[ \t]+{_WITH}(?:[ \t]?(?:and|or|&|/)[ \t]?{_WITH})?[ \t]+(?:(?:any|i\.?v\.?|intravenous|oral|rectal|po|gadolinium|iodinated)[ \t]+(?:and[ \t]+)?)*contrast\b"
@@ -24,7 +24,7 @@ def with_contrast(one: Match, text: str) -> Match:
         one: a name that was found.
         text: text of the Doc.
     """
-    if one.nested or one.part or not _IMAGING.search(text, one.start, one.end) or (found := _CONTRAST.match(text, one.end)) is None:
+    if one.nested or one.part or not IMAGING.search(text, one.start, one.end) or (found := _CONTRAST.match(text, one.end)) is None:
         return one
     return one._replace(end=found.end(), corrected=one.corrected or text[one.start : one.end])
 

@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
 
+from .imaging import IMAGING
 from .joining import Match
 
 BODY = "ANAT"
@@ -36,8 +37,10 @@ _STATE_AFTER = re.compile(rf"[ \t-]*{_VERB}(?:not\s+|non-?)?(?:{_STATES})\b", re
 _STATE_BEFORE = re.compile(rf"(?:\b(?:{_STATES}|no|small|large|big)[ \t]+(?:(?:{_SIDES})[ \t]+)*|#[ \t]*(?:{_SIDES})[ \t]+)$", re.IGNORECASE)
 _SUBSTANCES = frozenset(["bile", "blood", "mucus", "phlegm", "pus", "purulence", "sputum"])  # "no pus" is said of a finding, "no teeth" of a part
 _CHARS_BEFORE = 40  # characters before a part of the body that are read
+# the first of several levels of the spine: "C4 to C6"
+_LEVEL = re.compile(r"[CTLS]\d{1,2}")
+_TO_LEVEL = re.compile(r"[ \t]*(?:to|through|thru|and|or|[-–/,&])[ \t]*", re.IGNORECASE)
 # "CT chest, abdomen and pelvis"
-_IMAGING = re.compile(r"(?:CT|MRI|MR|MRA|CTA|PET|US|USS|XR|X-?rays?|ultrasound|scan|radiographs?|angiogram)\b", re.IGNORECASE)
 _LISTED = re.compile(r"\s*(?:,|/|\+|&|,?\s*and)\s*", re.IGNORECASE)
 
 
@@ -53,6 +56,8 @@ def without_sites(kept: Sequence[Match], text: str, parts: Sequence[Match] = ())
     - Its state is written beside it: "chest clear", "red heels", "no teeth". The state need not be a name of the knowledge base.
     - It is in a coordination that names a finding, test or procedure: "stool" in "blood in urine or stool". A statement must have been chosen: in "tonsils and
       adenoids were large", which says nothing that is a name of the adenoids, both are mentions.
+
+    A level of the spine that follows another one, which is no site, is none either: "C6" in "C4 to C6 fracture", but not in "fracture of C5 and C6".
 
     In the first case, the finding, test or procedure is a name or an entity of several words. An entity of one word that is no name says little ("fullness of
     the cheek").
@@ -73,13 +78,19 @@ def without_sites(kept: Sequence[Match], text: str, parts: Sequence[Match] = ())
         return before > 0 and one.end <= reach[before - 1]
 
     sites = {at for at, one in enumerate(kept) if one.label == BODY and (_has_state(one, text) or is_in_part(one))}
+    levels: set[int] = set()  # positions of levels of the spine after another one that is a mention
     pictured: set[int] = set()  # positions of imaging, and of the parts of the body that are listed after it
     for at, (one, after) in enumerate(zip(kept, kept[1:])):
         between = text[one.end : after.start]
         if "\n" in between and not between.strip():  # two lines of a list
             continue
-        if one.label == "PROC" and _IMAGING.match(text, one.start):
+        if one.label == "PROC" and IMAGING.match(text, one.start):
             pictured.add(at)
+        if after.label == BODY and at not in sites and _are_levels(one, after, text):
+            levels.add(at + 1)
+            continue
+        if at in levels and after.label in SITED:
+            continue
         if after.label == BODY and (_has_site(one, text) or at in sites) and _BEFORE.fullmatch(between):
             sites.add(at + 1)
             if at in pictured:
@@ -90,6 +101,12 @@ def without_sites(kept: Sequence[Match], text: str, parts: Sequence[Match] = ())
             pictured.add(at + 1)
             sites.add(at + 1)
     return [one for at, one in enumerate(kept) if at not in sites]
+
+
+def _are_levels(one: Match, after: Match, text: str) -> bool:
+    """Return whether two mentions are levels of the spine that are joined: "C4 to C6"."""
+    levels = _LEVEL.fullmatch(text, one.start, one.end) and _LEVEL.fullmatch(text, after.start, after.end)
+    return bool(levels and _TO_LEVEL.fullmatch(text, one.end, after.start))
 
 
 def _has_site(one: Match, text: str) -> bool:

@@ -72,6 +72,9 @@ def test_headings_joined_by_commas() -> None:
         ("ASSESSMENT/PLAN: pneumonia", "assessment"),
         ("A/P: pneumonia", "assessment"),
         ("Current Medications: aspirin", "medications"),
+        ("Mouth and Throat: Clear.", "exam"),
+        ("Mouth/Oropharynx: Clear.", "exam"),
+        ("ENMT: Clear.", "exam"),
     ],
 )
 def test_a_heading(text: str, kind: str) -> None:

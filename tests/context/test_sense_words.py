@@ -60,6 +60,12 @@ from spacy_sapbert.linker import SapBertLinker
         ("pain in the RIF", "RIF", ["right iliac fossa"]),
         ("PPD 12 mm", "PPD", ["tuberculin skin test"]),
         ("Born at 25 weeks gestation, has BPD, on oxygen", "BPD", ["bronchopulmonary dysplasia"]),
+        ("Echo: RA mildly dilated.", "RA", ["right atrium"]),
+        ("TTE: RA and RV enlarged.", "RA", ["right atrium", "right atrium"]),
+        ("RA on methotrexate", "RA", ["rheumatoid arthritis"]),
+        ("RA, echo normal", "RA", []),
+        ("demyelinating plaques near the carotid canal", "plaques", ["atherosclerotic plaque", "demyelinating plaque"]),
+        ("plaques in the periventricular white matter", "plaques", ["demyelinating plaque"]),
     ],
 )
 def test_meanings_by_the_words_around(text: str, abbreviation: str, meanings: list[str]) -> None:
@@ -81,7 +87,7 @@ def linker(tmp_path_factory: pytest.TempPathFactory) -> SapBertLinker:
     """A linker whose model knows the blood pressure (T201) only; peritonitis (T047) is in the knowledge base, under another name."""
     folder = tmp_path_factory.mktemp("hints")
     rows = ["C0871470\tsystolic blood pressure\tSBP\tT201", "C0275551\tperitonitis of cirrhosis\t\tT047"]
-    rows += ["C0202691\thead CT\t\tT060", "C0018935\thematocrit\t\tT059"]
+    rows += ["C0202691\thead CT\t\tT060", "C0018935\thematocrit\t\tT059", "C1269890\tright atrium\t\tT023", "C0003873\trheumatoid arthritis\t\tT047"]
     (folder / "names.tsv").write_text("concept_id\tname\tsynonyms\ttypes\n" + "\n".join(rows) + "\n")
     build_linker([read_source(folder / "names.tsv")], folder / "linker", model=StaticEncoder(), index=ExactIndex(), progress=False)
     (folder / "linker" / "senses").mkdir()
@@ -121,7 +127,12 @@ def test_the_linker_uses_them(linker: SapBertLinker, text: str, expected: str) -
 
 
 def test_words_decide_the_meaning_of_a_word(tmp_path: Path) -> None:
-    rows = ["C0241148\tSkin plaque\tplaque\tT033", "MESH:D058226\tAtherosclerotic Plaque\t\tT190", "C0003842\tartery\t\tT023"]
+    rows = [
+        "C0338474\tCNS demyelination\t\tT033",
+        "C0241148\tSkin plaque\tplaque\tT033",
+        "MESH:D058226\tAtherosclerotic Plaque\t\tT190",
+        "C0003842\tartery\t\tT023",
+    ]
     (tmp_path / "names.tsv").write_text("concept_id\tname\tsynonyms\ttypes\n" + "\n".join(rows) + "\n")
     build_linker([read_source(tmp_path / "names.tsv")], tmp_path / "linker", model=StaticEncoder(), index=ExactIndex(), progress=False)
     linker = SapBertLinker(StaticEncoder(), ExactIndex(), disambiguator=Senses(model="clinical"), linker_name=str(tmp_path / "linker"))
@@ -137,9 +148,25 @@ def test_words_decide_the_meaning_of_a_word(tmp_path: Path) -> None:
     carotid = linked("calcified plaque of the carotid")
     assert [cui for cui, _ in carotid][:2] == ["MESH:D058226", "C0241148"]  # the other candidate stays
     assert carotid[0][1] > 0.9
+    # words near it point to two meanings: the nearest word decides
+    assert linked("demyelinating plaque near the carotid canal")[0][0] == "C0338474"
+    assert linked("known demyelination. Carotid ultrasound shows plaque")[0][0] == "MESH:D058226"
 
 
 @pytest.mark.parametrize(("text", "expected"), [("HCT, SDH", {"C0202691"}), ("HCT 33, SDH", set()), ("HCT 33, WBC 8", {"C0018935"})])
 def test_a_value_is_no_result_of_an_imaging(linker: SapBertLinker, text: str, expected: set[str]) -> None:
     _, hinted = _with_hints([], text, 0, 3, linker.kb)
+    assert hinted == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("RA dilated, COPD", {"C1269890"}),  # "dilated" is directly beside it
+        ("RA mildly dilated COPD", {"C1269890", "C0003873"}),  # no word is, so both count
+        ("RA, COPD", {"C0003873"}),
+    ],
+)
+def test_words_directly_beside_it_count_more(linker: SapBertLinker, text: str, expected: set[str]) -> None:
+    _, hinted = _with_hints([], text, 0, 2, linker.kb)
     assert hinted == expected

@@ -113,6 +113,12 @@ def test_odd_text_is_read(text: str) -> None:
         "does not use ",
         "x showed ",
         "never smoked or x, ",
+        "tested for x, positive, ",
+        "x and y, both negative, ",
+        "x, y likely, ",
+        "history of x on y, ",
+        "after her son died of x ",
+        "No acute findings, COPD, ",
     ],
 )
 def test_one_long_line_takes_linear_time(piece: str) -> None:
@@ -176,6 +182,55 @@ def test_a_statement_between_two_mentions_is_about_the_first() -> None:
 )
 def test_a_disease_whose_test_is_pending_is_uncertain(text: str, wanted: dict[str, str]) -> None:
     assert several(text, *wanted) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("Chest pain, GERD likely.", {"Chest pain": "-", "GERD": "uncertain"}),
+        ("Fever, cough, pneumonia possible", {"Fever": "-", "cough": "-", "pneumonia": "uncertain"}),
+        ("Right leg swelling, DVT suspected.", {"leg swelling": "-", "DVT": "uncertain"}),
+        ("Cough with wheezing, asthma likely.", {"wheezing": "-", "asthma": "uncertain"}),
+        ("Pneumonia or bronchitis likely.", {"Pneumonia": "uncertain", "bronchitis": "uncertain"}),
+        ("Pneumonia, bronchitis, or asthma likely.", {"Pneumonia": "uncertain", "bronchitis": "uncertain", "asthma": "uncertain"}),
+        ("Chest pain, GERD and gastritis likely.", {"Chest pain": "uncertain", "GERD": "uncertain", "gastritis": "uncertain"}),
+        ("Pneumonia in the right lower lobe, likely.", {"Pneumonia": "uncertain"}),
+        ("Sinusitis, viral, likely.", {"Sinusitis": "uncertain"}),  # "viral" is no finding
+        ("Cough, pneumonia not excluded.", {"Cough": "uncertain", "pneumonia": "uncertain"}),
+    ],
+)
+def test_likely_is_about_the_last_item_of_a_list_without_and(text: str, wanted: dict[str, str]) -> None:
+    assert several(text, *wanted) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "finding", "drug", "wanted"),
+    [
+        ("History of PMR on prednisone.", "PMR", "prednisone", "-"),
+        ("h/o AF on warfarin", "AF", "warfarin", "-"),
+        ("Past history of seizures, controlled with Keppra.", "seizures", "Keppra", "-"),
+        ("PMH: asthma on daily albuterol", "asthma", "albuterol", "-"),
+        ("PMH: Gout. Hypothyroidism on levothyroxine.", "Hypothyroidism", "levothyroxine", "-"),
+        ("History of DVT on warfarin in 2010.", "DVT", "warfarin", "historical"),
+        ("History of DVT on warfarin two years ago.", "DVT", "warfarin", "historical"),
+        ("History of DVT, previously on warfarin.", "DVT", "warfarin", "historical"),
+        ("History of DVT treated with warfarin.", "DVT", "warfarin", "historical"),
+        ("PMH: DVT, was on warfarin.", "DVT", "warfarin", "historical"),
+        ("History of rash on penicillin.", "rash", "penicillin", "historical"),  # it may be the cause
+    ],
+)
+def test_a_drug_that_is_taken_for_a_disease_of_the_past(text: str, finding: str, drug: str, wanted: str) -> None:
+    places = [(text.index(mention), text.index(mention) + len(mention)) for mention in (finding, drug)]
+    of_finding, of_drug = RULES.statuses(text, places, kinds=dict(zip(places, (FINDING, DRUG))))
+    assert of_finding["historical"] is True
+    assert (",".join(key for key, true in of_drug.items() if true) or "-") == wanted
+
+
+def test_findings_after_a_drug_that_is_taken_now_stay_in_the_past() -> None:
+    text = "History of asthma on albuterol and Flovent, stroke and gout."
+    places = [(text.index(mention), text.index(mention) + len(mention)) for mention in ("asthma", "albuterol", "Flovent", "stroke", "gout")]
+    kinds = dict(zip(places, (FINDING, DRUG, DRUG, FINDING, FINDING)))
+    assert [status["historical"] for status in RULES.statuses(text, places, kinds=kinds)] == [True, False, False, True, True]
 
 
 def test_what_is_no_disease_is_not_uncertain_because_it_is_pending() -> None:

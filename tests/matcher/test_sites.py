@@ -88,3 +88,20 @@ def test_a_statement_that_was_not_chosen_has_no_sites(text: str, name: str, labe
     mentions = [Match(0, 7, label), Match(12, 20, "ANAT")]
     part = Match(0, len(text), "DISO", name, part=True, item=(0, 7))
     assert [text[one.start : one.end] for one in without_sites(mentions, text, [part])] == expected
+
+
+@pytest.mark.parametrize("joined", ["C4 to C6", "C4-C6", "C4 and C6", "C4 through C6"])
+def test_the_second_of_two_levels_is_no_site(joined: str) -> None:
+    assert kept(f"{joined} fracture", C4="PROC", C6="ANAT", fracture="DISO") == ["C4", "C6", "fracture"]
+    assert kept(f"{joined} level", C4="ANAT", C6="ANAT") == ["C4", "C6"]
+
+
+def test_other_levels_are_sites() -> None:
+    assert kept("C6 fracture", C6="ANAT", fracture="DISO") == ["fracture"]
+    assert kept("Fracture of C4 and C6", Fracture="DISO", C4="ANAT", C6="ANAT") == ["Fracture", "C6"]
+    assert kept("Laminectomy of L3 to L5", Laminectomy="PROC", L3="ANAT", L5="ANAT") == ["Laminectomy"]
+    assert kept("CT of C6", CT="PROC", C6="ANAT") == ["CT"]
+
+
+def test_ultrasound_lists_sites() -> None:
+    assert kept("Ultrasounds abdomen and pelvis", Ultrasounds="PROC", abdomen="ANAT", pelvis="ANAT") == ["Ultrasounds"]
