@@ -64,6 +64,8 @@ from .catalogue import (
 from .dictionaries import Dictionary, dictionary_kind, extend, make_dictionary, of_kb, select
 from .metrics import Floats1d
 
+ROOT = Path(__file__).parents[2]
+OF_REPOSITORY = "./"  # beginning of the path of a file in this repository
 SENTENCE_TOKENS = 128  # for pairs of texts: 25 tokens are enough for names but would cut sentences
 HASH_DIGITS = 16  # number of digits of a file's checksum
 MISSING_NAMED = 20  # number of gold ids outside a dictionary that are named; all are counted
@@ -352,16 +354,20 @@ class BenchmarkReader:
         files = [file for _, part in parts for file in (*source.files[part], *([source.splits[part]] if part in source.splits else []))]
         given = self._dictionary_of(place)
         dictionary = DICTIONARIES[given].file if given in DICTIONARIES else given
-        return [file for file in dict.fromkeys([*files, dictionary]) if (self.data / file).is_file()]
+        return [file for file in dict.fromkeys([*files, dictionary]) if self._place(file).is_file()]
+
+    def _place(self, file: str) -> Path:
+        """Return where a file of a benchmark is: in the data folder, or in this repository."""
+        return ROOT / file if file.startswith(OF_REPOSITORY) else self.data / file
 
     def _hashed(self, file: str) -> str:
-        return checksum(self.data / file)[:HASH_DIGITS]
+        return checksum(self._place(file))[:HASH_DIGITS]
 
     def _path(self, name: str, file: str, origin: Origin | None = None) -> Path:
-        if not (self.data / file).exists():
+        if not self._place(file).exists():
             where = f"It is from {origin.paper}: {origin.where} ({origin.licence}). " if origin else ""
             raise fail("E542", MissingFile, name=name, file=file, data=self.data, where=where)
-        return self.data / file
+        return self._place(file)
 
     def _similarity(self, name: str, source: SimilaritySource) -> SimilarityBenchmark:
         paths = [self._path(name, file, source.origin) for file in source.files]
@@ -426,7 +432,7 @@ class BenchmarkReader:
     def _has_train(self, corpus: str, part: str) -> bool:
         """Say whether the corpus has another part to train on whose files exist."""
         files = self.sources[corpus].files.get("train", ())
-        return part != "train" and bool(files) and all((self.data / file).exists() for file in files)
+        return part != "train" and bool(files) and all(self._place(file).exists() for file in files)
 
     def _train(self, corpus: str, part: str) -> frozenset[str] | None:
         """Return the normalised mentions of the corpus's train part; None if there is no other part to train on."""

@@ -81,7 +81,8 @@ class CorpusSource:
     Attributes:
         title: Its name in tables.
         dictionary: Key of DICTIONARIES, or a path that a user gave.
-        files: Part -> its files or folders below the data folder, which together are the part; a corpus without parts has the key "".
+        files: Part -> its files or folders below the data folder, which together are the part; a corpus without parts has the key "". A path that
+            begins with `./` is in this repository.
         layout: Layout of the files, one of `corpora.LAYOUTS`; None: it is recognised.
         options: Options of `corpora.read_corpus`: kinds of mentions, vocabulary of ids, encoding.
         splits: Part -> the file that lists its documents, if several parts share their files.
@@ -312,6 +313,15 @@ CORPORA: dict[str, CorpusSource] = {
         variants=(),
         groups={"": "dev"},
         note="All three published parts as one set, since they share documents.",
+    ),
+    "patients": CorpusSource(
+        "patients' phrases",
+        "hpo",
+        {part: (f"./examples/patients/{part}.tsv",) for part in ("dev", "test")},
+        "tsv",
+        variants=("codes",),
+        groups={"dev": "dev", "test": "test"},
+        note="Written for this project, see examples/patients/README.md; no text around the phrases.",
     ),
     "labeledin": CorpusSource(
         "LabeledIn",
