@@ -541,7 +541,9 @@ def _shared(node: dict[str, Any], known: dict[Any, Any]) -> dict[str, Any]:
     """
     made: dict[str, Any] = {word: _shared(after, known) for word, after in node.items() if word}
     if "" in node:
-        rules = tuple(sorted(node[""], key=lambda rule: rule.category == "end"))  # the first rule shows whether the trigger does more than end a scope
+        rules = tuple(
+            sorted(node[""], key=lambda rule: rule.category == "end")
+        )  # the first rule shows whether the trigger does more than end a scope
         made[""] = known.setdefault(rules, rules)
     branch: dict[str, Any] = known.setdefault(tuple((word, id(after)) for word, after in made.items()), made)
     return branch

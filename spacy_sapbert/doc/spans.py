@@ -192,7 +192,8 @@ def get_mention(span: Span, forms: Dict[str, str], *, english: bool = True, part
         english: the text is English, so "VSDs" is the plural of "VSD".
         part: whether the span is a part of a coordination, whose id is the name to look up.
     """
-    text = str(span.id_) if part else span.doc.user_data.get(_key(CORRECTED, span)) or span.text
+    user_data: Dict[Any, Any] = span.doc.user_data
+    text = str(span.id_) if part else user_data.get(_key(CORRECTED, span)) or span.text
     used: List[str] = []  # long forms
     shorts = [short for short in forms if short in text]
     if not shorts:

@@ -351,7 +351,9 @@ class KnowledgeBase:
         wanted = dict.fromkeys(pairs)
         found = {} if self.added is None else {pair: self.added.names[pair] for pair in wanted if pair in self.added.names}
         columns = "string, concept, text, source, language, term_type, rank"
-        for form, concept, *name in self._sql_in(f"SELECT {columns} FROM name WHERE string IN ({{}}) ORDER BY rank, rowid", (form for form, _ in wanted)):
+        for form, concept, *name in self._sql_in(
+            f"SELECT {columns} FROM name WHERE string IN ({{}}) ORDER BY rank, rowid", (form for form, _ in wanted)
+        ):
             if (form, concept) in wanted:
                 found.setdefault((form, concept), Name(*name))
         return found
