@@ -1,4 +1,4 @@
-"""`python -m benchmarks [linking|throughput|load|kb|umls|engines|encoders|size|status|gold|service|review|workers|fuzz|soak|faults|all] [--data FOLDER]`."""
+"""`python -m benchmarks [linking|throughput|load|kb|umls|engines|encoders|size|status|gold|pipeline|service|review|workers|fuzz|soak|faults|all] [--data FOLDER]`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,22 @@ from pathlib import Path
 import typer
 
 app = typer.Typer(add_completion=False)
-SECTIONS = ("linking", "throughput", "load", "kb", "umls", "engines", "encoders", "size", "status", "gold", "service", "review", "workers")
+SECTIONS = (
+    "linking",
+    "throughput",
+    "load",
+    "kb",
+    "umls",
+    "engines",
+    "encoders",
+    "size",
+    "status",
+    "gold",
+    "pipeline",
+    "service",
+    "review",
+    "workers",
+)
 TRIALS = ("fuzz", "soak", "faults")  # they give no figures of speed or accuracy, so `all` does not run them
 Section = Enum("Section", {name: name for name in (*SECTIONS, *TRIALS, "all")}, type=str)  # type: ignore[misc]
 

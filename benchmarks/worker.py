@@ -68,6 +68,43 @@ def library_rate(notes: str) -> dict[str, Any]:
     return {"notes_s": len(texts) / seconds, "cpu_s_note": cpu / len(texts), "bytes": sum(map(len, written))}
 
 
+# -- pipeline -----------------------------------------------------------------------------------------------------------
+
+
+def pipeline_parts(notes: str, recogniser: str) -> dict[str, Any]:
+    """Measure the components of `spacy_sapbert.load()` on notes, twice.
+
+    Args:
+        notes: JSON file with a list of texts.
+        recogniser: "1" with `clinical_mentions`, "0" without.
+
+    Returns:
+        For the pass "cold", and for "warm" over the same notes: component -> CPU seconds for a note; and the words and mentions of a note.
+    """
+    import torch
+
+    import spacy_sapbert
+
+    torch.set_num_threads(1)
+    texts = json.loads(Path(notes).read_text(encoding="utf-8"))
+    nlp = spacy_sapbert.load(recogniser=bool(int(recogniser)))
+    list(nlp.pipe(["No zebra was seen."]))  # loads all files
+    linker: Any = nlp.get_pipe("sapbert_linker")
+    linker.index.threads = 1
+    found: dict[str, Any] = {}
+    for label in ("cold", "warm"):
+        start = time.process_time()
+        docs = [nlp.make_doc(text) for text in texts]
+        found[label] = {"tokenizer": (time.process_time() - start) / len(texts)}
+        for name, component in nlp.pipeline:
+            start = time.process_time()
+            whole = getattr(component, "pipe", None)
+            docs = [component(doc) for doc in docs] if whole is None else list(whole(docs, batch_size=64))
+            found[label][name] = (time.process_time() - start) / len(texts)
+    words = sum(not token.is_space and not token.is_punct for doc in docs for token in doc)
+    return {**found, "words": words / len(texts), "mentions": sum(len(doc.ents) for doc in docs) / len(texts)}
+
+
 # -- load ---------------------------------------------------------------------------------------------------------------
 
 
@@ -539,6 +576,7 @@ JOBS: dict[str, Callable[..., dict[str, Any]]] = {
     job.__name__: job
     for job in (
         library_rate,
+        pipeline_parts,
         load_first_doc,
         open_kb,
         pipe_memory,

@@ -83,7 +83,7 @@ def figures_index() -> str:
         "",
         "`DATA` is a folder with the files of the section `assets` of `project.yml`, under the same paths without `assets/` "
         "(`corpora/ncbi_disease/test.pubtator.txt.gz`). `python -m training assets hpo ontologies corpora dictionaries similarity` makes such a "
-        "folder, `assets`. `throughput`, `load` and `size` also read the clinical notes of MTSamples from `DATA`; no command downloads these.",
+        "folder, `assets`. `throughput`, `pipeline`, `load` and `size` also read the clinical notes of MTSamples from `DATA`; no command downloads these.",
         "",
     ]
     rows = [(path.stem, json.loads(path.read_text(encoding="utf-8"))) for path in data_files()]

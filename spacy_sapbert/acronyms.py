@@ -60,5 +60,5 @@ def _answer(search: CandidateSearch, text: str, types: Filter, answer: Answer, c
             return other
     if not meant and capitals:
         return answer
-    name = kb.entity(kb.row_of(meant[0])).canonical_name if meant else ""
+    name = kb.canonical_name_of(kb.row_of(meant[0])) if meant else ""
     return search.decided(rest, Choice([(concept, answer.probability or 0.0) for concept in meant], name, bool(meant)), types, text)

@@ -5,8 +5,9 @@ This module uses NumPy only. It knows nothing about models and files.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import NamedTuple
 
 import numpy as np
@@ -173,17 +174,14 @@ def rank(
     order = order[new]
     last = np.lexsort((concept[order], place[order], near[order], -standing, query[order]))
     order, standing = order[last], standing[last]
-    ranks = None if shares is None else (standing, shares[last])
+    ranks = ([], [], []) if shares is None else (standing.tolist(), shares[last], shares[last].any(axis=1).tolist())
     query, concept, score, defined, form = (a[order] for a in (query, concept, score, defined, form))
     passes = score > rules.threshold
     if rules.filter_for_definitions:
         passes &= (defined == 1) | (score >= rules.no_definition_threshold)
-    bounds = np.searchsorted(query, np.arange(len(rows) + 1))
-    parts_of = zip(bounds[:-1].tolist(), bounds[1:].tolist())
-    return [
-        _ranking(concept[a:b], score[a:b], form[a:b], passes[a:b], rules, None if ranks is None else (ranks[0][a:b], ranks[1][a:b]))
-        for a, b in parts_of
-    ]
+    bounds = np.searchsorted(query, np.arange(len(rows) + 1)).tolist()
+    every = _Ordered(concept.tolist(), score.tolist(), form.tolist(), passes.tolist(), *ranks)
+    return [_ranking(every, a, b, rules) for a, b in zip(bounds, bounds[1:])]
 
 
 def _ranked(
@@ -232,23 +230,41 @@ def _not_blocked(query: Ints1d, concept: Ints1d, blocked: Mapping[int, Blocked])
     return keep
 
 
-def _ranking(
-    concept: Ints1d,
-    score: npt.NDArray[np.float64],
-    form: Ints1d,
-    passes: Bools1d,
-    rules: Rules,
-    ranks: tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]] | None,
-) -> Ranking:
-    if len(concept) == 0:
+class _Ordered(NamedTuple):
+    """The concepts of all mentions, by mention, the best first: lists, because single values of an array are slow to read.
+
+    Attributes:
+        concept: (n,) rows of concepts.
+        score: (n,) see `Candidate`.
+        form: (n,) rows of surface forms.
+        passes: (n,) whether the rules let the concept through.
+        standing: (n,) the ranker's scores; empty without a ranker.
+        shares: (n, f) what each feature adds to them.
+        is_ranked: (n,) whether any share is not 0.
+    """
+
+    concept: list[int]
+    score: list[float]
+    form: list[int]
+    passes: list[bool]
+    standing: list[float]
+    shares: Sequence[npt.NDArray[np.float64]]
+    is_ranked: list[bool]
+
+
+def _ranking(every: _Ordered, first: int, end: int, rules: Rules) -> Ranking:
+    """Return the ranking of one mention, whose concepts have the places from `first` to `end` - 1."""
+    if first == end:
         return EMPTY
+    concept = every.concept
 
     def candidate(i: int) -> Candidate:
-        row = int(concept[i]), float(score[i]), int(form[i])
-        return Candidate(*row) if ranks is None or not ranks[1][i].any() else Candidate(*row, float(ranks[0][i]), tuple(ranks[1][i].tolist()))
+        row = concept[i], every.score[i], every.form[i]
+        return Candidate(*row, every.standing[i], tuple(every.shares[i].tolist())) if every.is_ranked and every.is_ranked[i] else Candidate(*row)
 
-    kept = [candidate(i) for i in np.flatnonzero(passes)[: rules.max_entities].tolist()]
-    top = kept[0] if kept else candidate(0)
-    tied = concept[(score if ranks is None else ranks[0]) == top.ranked_by].tolist() if kept else []
-    second = next((i for i in range(min(2, len(concept))) if int(concept[i]) != top.concept), None)
-    return Ranking(kept, candidate(0), None if second is None else candidate(second), tied if len(tied) > 1 else [])
+    kept = [candidate(i) for i in islice((i for i in range(first, end) if every.passes[i]), rules.max_entities)]
+    top = kept[0] if kept else candidate(first)
+    decides = every.standing or every.score
+    tied = [concept[i] for i in range(first, end) if decides[i] == top.ranked_by] if kept else []
+    second = next((i for i in range(first, min(first + 2, end)) if concept[i] != top.concept), None)
+    return Ranking(kept, candidate(first), None if second is None else candidate(second), tied if len(tied) > 1 else [])

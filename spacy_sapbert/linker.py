@@ -682,6 +682,7 @@ def _link(mention: Mention, found: Found, nil: str) -> Link:
     """Return what is written on a span. Lists are copied, because a user may change them and other spans share the answer."""
     answer, cached = found
     explain: dict[str, Any] = {"mention": mention.text, "long_form": mention.long_form, "cached": cached}
-    explain.update((key, list(value) if isinstance(value, list) else value) for key, value in answer.explain.items())
+    for key, value in answer.explain.items():
+        explain[key] = list(value) if isinstance(value, list) else value
     codes = {vocabulary: list(codes) for vocabulary, codes in answer.codes.items()}
     return Link(answer.candidates[0][0] if answer.linked else nil, list(answer.candidates), codes, explain, answer.probability)

@@ -123,6 +123,18 @@ class MentionCandidate(NamedTuple):
     similarities: list[float]
 
 
+class Facts(NamedTuple):
+    """What the knowledge base says of the concepts that answers show. It is read for many answers at once.
+
+    Attributes:
+        names: (surface form, concept) -> the name of this concept with this form, for the first concept and the runner-up of each ranking.
+        codes: concept -> its codes by vocabulary, for the first concept of each ranking.
+    """
+
+    names: dict[tuple[int, int], Name]
+    codes: dict[int, dict[str, list[str]]]
+
+
 class CandidateSearch:
     """Finds concepts for mentions with an opened linker and its settings. Several threads may use it.
 
@@ -234,22 +246,35 @@ class CandidateSearch:
         rules = self.settings.rules
         if self.least_probability is not None or self.score_gap is not None:  # then `_answer` decides what is linked and which candidates are given
             rules = replace(rules, threshold=NO_THRESHOLD, max_entities=self.settings.k if self.score_gap is not None else rules.max_entities)
-        return {key: self._answer(key[0], ranking, exact) for key, (ranking, exact) in self._rankings(keys, rules).items()}
+        found = {key: (self._with_link_first(key[0], *each), each[1]) for key, each in self._rankings(keys, rules).items()}
+        facts = self._read([ranking for ranking, _ in found.values()])
+        return {key: self._answer(key[0], ranking, exact, facts) for key, (ranking, exact) in found.items()}
+
+    def _read(self, rankings: Sequence[Ranking]) -> Facts:
+        """Return what the answers for some rankings show."""
+        kb = self.bundle.kb
+        first = [top for ranking in rankings if (top := _top(ranking)) is not None]
+        shown = [*first, *(ranking.runner_up for ranking in rankings if ranking.runner_up is not None)]
+        kb.read_ids({*(c.concept for c in shown), *(c.concept for ranking in rankings for c in ranking.kept)})
+        return Facts(kb.matched_names((c.surface_form, c.concept) for c in shown), kb.codes_of(c.concept for c in first))
 
     def _threshold(self, text: str, exact: bool) -> float:
         """Return the score that a mention's link must be above. An encoder may require more of single words that are not names."""
         return self.settings.threshold if exact or not text.isalpha() else max(self.settings.threshold, self._least_word_score)
 
-    def _answer(self, mention: str, ranking: Ranking, exact: bool) -> Answer:
-        kb, threshold = self.bundle.kb, self._threshold(mention, exact)
-        if self.least_probability is None and ranking.kept and ranking.kept[0].score <= threshold:  # a ranker's first candidate may have a low cosine
-            ranking = ranking._replace(kept=[c for c in ranking.kept if c.score > threshold] or ranking.kept)
-        top = ranking.kept[0] if ranking.kept else ranking.best
-        name = None if top is None else kb.matched_name(top.surface_form, top.concept)
-        codes: dict[str, list[str]] | None = None
+    def _with_link_first(self, mention: str, ranking: Ranking, exact: bool) -> Ranking:
+        """Return a ranking without the candidates that are not above the threshold, if the first one is not: a ranker's first may have a low cosine."""
+        threshold = self._threshold(mention, exact)
+        if self.least_probability is None and ranking.kept and ranking.kept[0].score <= threshold:
+            return ranking._replace(kept=[c for c in ranking.kept if c.score > threshold] or ranking.kept)
+        return ranking
+
+    def _answer(self, mention: str, ranking: Ranking, exact: bool, facts: Facts) -> Answer:
+        kb, threshold, top = self.bundle.kb, self._threshold(mention, exact), _top(ranking)
+        name = None if top is None else facts.names[top.surface_form, top.concept]
+        codes = {} if top is None else facts.codes[top.concept]
         probability = None
         if self.calibration is not None and top is not None and name is not None:
-            codes = kb.codes(top.concept)
             probability = self.calibration.probability(self._evidence(mention, ranking, top, exact, name, len(codes)))
         linked = bool(ranking.kept) and top is not None and top.score > threshold
         if self.least_probability is not None and probability is not None:
@@ -272,12 +297,12 @@ class CandidateSearch:
         if top is not None and name is not None:
             explain.update(id=kb.concept_id(top.concept), name=name.text, source=name.source, term_type=name.term_type, score=top.score)
             second = ranking.runner_up
-            explain["runner_up"] = None if second is None else self._shown(second)
+            explain["runner_up"] = (
+                None if second is None else [kb.concept_id(second.concept), facts.names[second.surface_form, second.concept].text, second.score]
+            )
             explain["margin"] = None if second is None else _margin(top, ranking)
             explain["ties"] = [kb.concept_id(concept) for concept in ranking.tied]
-        if linked and codes is None:
-            codes = kb.codes(chosen[0].concept)
-        return Answer(kept, codes or {} if linked else {}, explain, linked, probability if kept else None)
+        return Answer(kept, codes if linked else {}, explain, linked, probability if kept else None)
 
     def _shares(self, score: float, shares: tuple[float, ...]) -> dict[str, dict[str, float]]:
         """Return what made the score that ranked a concept, for the explanation."""
@@ -304,7 +329,7 @@ class CandidateSearch:
         if self.settings.new_words or others is None or not answer.linked or answer.explain["exact"]:
             return found
         kb = self.bundle.kb
-        kinds = semantic_types.groups_of(kb.concept(kb.row_of(answer.explain["id"])).types)
+        kinds = semantic_types.groups_of(kb.types_of(kb.row_of(answer.explain["id"])))
         if not kinds or not others.issuperset(kinds):
             return found
         kept = answer.candidates if self.score_gap is not None else []
@@ -346,7 +371,7 @@ class CandidateSearch:
         scores = dict(self.meanings(answer))
         rows = [(concept, scores.get(concept, CHOSEN_BY_CONTEXT_SCORE)) for concept, _ in allowed[: self.settings.max_entities_per_mention]]
         if allowed:
-            explain.update(id=allowed[0][0], name=kb.entity(kb.row_of(allowed[0][0])).canonical_name, score=rows[0][1])
+            explain.update(id=allowed[0][0], name=kb.canonical_name_of(kb.row_of(allowed[0][0])), score=rows[0][1])
             explain.update(probability=round(allowed[0][1], DECIMALS), meanings=[[concept, round(p, DECIMALS)] for concept, p in allowed])
         kept = rows if linked or self.score_gap is not None else []
         return Answer(kept, kb.codes(kb.row_of(rows[0][0])) if linked else {}, explain, linked, probability if kept else None)
@@ -359,10 +384,6 @@ class CandidateSearch:
         if types is None and not self.settings.vocabularies and not self.settings.languages:
             return True
         return any(self._may_be_found(row, name, types) for name in self.bundle.kb.names_of(row))
-
-    def _shown(self, candidate: Candidate) -> list[Any]:
-        kb = self.bundle.kb
-        return [kb.concept_id(candidate.concept), kb.matched_name(candidate.surface_form, candidate.concept).text, candidate.score]
 
     # -- what a calibration is fit on -----------------------------------------------------------------------------------
 
@@ -811,6 +832,11 @@ def _surface_forms(kb: KnowledgeBase, rows: Sequence[int]) -> list[str]:
     known = iter(kb.surface_forms_at([row for row in rows if row < kb.n_surface_forms]))
     added = {row: norm for norm, row in kb.added.by_norm.items()} if kb.added is not None and max(rows, default=0) >= kb.n_surface_forms else {}
     return [next(known) if row < kb.n_surface_forms else added[row] for row in rows]
+
+
+def _top(ranking: Ranking) -> Candidate | None:
+    """Return the first candidate, or the best concept if none passes the rules."""
+    return ranking.kept[0] if ranking.kept else ranking.best
 
 
 def _margin(top: Candidate, ranking: Ranking) -> float:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from benchmarks import common, engines, filters, linking, memory, soak, systems, vectors, worker, workers
+from benchmarks import common, engines, filters, linking, memory, pipeline, soak, systems, vectors, worker, workers
 
 ROWS = {"A": 1, "B": 2, "C": 3, "old A": 1}
 
@@ -113,6 +113,23 @@ def test_clock_times_only_what_it_is_told():
     assert clock.dim == 3
     assert len(clock) == 7
     assert clock.seconds > 0
+
+
+# -- pipeline -------------------------------------------------------------------------------------------------------------
+
+
+def test_speed_and_shares_of_a_pipeline():
+    cold = [{"tokenizer": 0.002, "linker": linker} for linker in (0.018, 0.038, 0.008)]
+    runs = [{"cold": each, "warm": {"tokenizer": 0.001, "linker": 0.003}, "words": 300.0, "mentions": 40.0} for each in cold]
+    assert pipeline.speed({"ours": runs}).rows == [["ours", pytest.approx(1 / 0.02), pytest.approx(250), 300.0, 40.0]]
+    table = pipeline.parts("ours", runs)
+    assert table.columns == ["component", "cold, ms a note", "cold, %", "warm, ms a note", "warm, %"]
+    assert table.rows == [["tokenizer", *map(pytest.approx, (2, 10, 1, 25))], ["linker", *map(pytest.approx, (18, 90, 3, 75))]]
+
+
+def test_notes_are_cut():
+    assert pipeline.cut("no fever") == "no fever"
+    assert pipeline.cut("a b\n" * 500) == "a " + "b\na " * 398 + "b\na"
 
 
 # -- engines --------------------------------------------------------------------------------------------------------------

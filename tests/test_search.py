@@ -107,6 +107,18 @@ def test_a_mention_is_not_linked_to_a_similar_name_of_another_kind(bundle: Linke
     assert other.of_kind(similar, "PROC") is similar
 
 
+def test_many_answers_are_read_with_few_statements(tiny_linker: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = LinkerBundle.open(tiny_linker, NameEncoder(), AnnoyIndex())
+    said: list[str] = []
+    read = opened.kb._database.sql
+    monkeypatch.setattr(opened.kb._database, "sql", lambda statement, *values: (said.append(statement), read(statement, *values))[1])
+    found = CandidateSearch(opened, Settings()).find(texts("fever", "cough", "cold", "heart attack", "mi"))
+    assert [each.answer.explain["exact"] for each in found] == [True] * 5
+    assert found[3].answer.explain["name"] == "heart attack"
+    tables = [statement.split(" FROM ")[1].split()[0] for statement in said]
+    assert tables == ["string"] * 5 + ["concept", "name", "code"]
+
+
 def test_the_encoder_is_given_the_first_thousand_characters(bundle: LinkerBundle) -> None:
     encoder = Watched(bundle.encoder)
     search = CandidateSearch(replace(bundle, encoder=encoder), Settings())

@@ -104,7 +104,7 @@ class Context(NamedTuple):
 
 def normal(abbreviation: str) -> str:
     """Return the normalised form of an abbreviation: "A.fib" and "afib" are the same, "s_p" and "s/p" too."""
-    return re.sub(r"[.\s]", "", abbreviation).replace("_", "/").lower()
+    return "".join(abbreviation.split()).replace(".", "").replace("_", "/").lower()
 
 
 def case_of(text: str) -> int:

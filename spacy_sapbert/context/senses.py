@@ -124,7 +124,7 @@ class Senses:
 
     def _measured(self, known: Sequence[Option], probabilities: Any, kb: KnowledgeBase) -> Any:
         """Return the probabilities if a value follows ("ALT 190"): tests and vital signs become `VALUE_ODDS` times as probable."""
-        tests = [option.concept is not None and not MEASURED.isdisjoint(kb.entity(kb.row_of(option.concept)).types) for option in known]
+        tests = [option.concept is not None and not MEASURED.isdisjoint(kb.types_of(kb.row_of(option.concept))) for option in known]
         raised = probabilities * np.where(tests, VALUE_ODDS, 1.0)
         return np.minimum(raised / raised.sum(), MOST)
 
@@ -154,14 +154,14 @@ class Senses:
         if key not in cached and _is_word(found.mention, tied, kb):
             cached[key] = []
         elif key not in cached and (exact := _only_one_written_so(found.mention, tied, kb)) is not None:
-            name = kb.entity(kb.row_of(exact)).canonical_name
+            name = kb.canonical_name_of(kb.row_of(exact))
             cached[key] = [Option(Meaning(normal(found.mention), name, (exact,), 1.0), exact)]
         elif key not in cached:
             options = [Option(meaning, _concept_of(meaning, kb) or _tied_concept_of(meaning, tied, kb)) for meaning in meanings]
             known = {option.concept for option in options}
             for concept in tied:
                 if concept not in known:
-                    name = kb.entity(kb.row_of(concept)).canonical_name
+                    name = kb.canonical_name_of(kb.row_of(concept))
                     options.append(Option(Meaning(normal(found.mention), name, (concept,), UNLISTED), concept))
             cached[key] = options
         return cached[key]
@@ -230,7 +230,7 @@ def _with_hints(known: List[Option], text: str, start: int, end: int, kb: Knowle
     around = list(hints(text, start, end))
     for hint in [hint for hint in around if hint.side in BESIDE] or around:
         rows = kb.rows_of(hint.concept)
-        if not rows or (valued and hint.side == NEAR and _AMOUNTS.isdisjoint(kb.entity(rows[0]).types)):
+        if not rows or (valued and hint.side == NEAR and _AMOUNTS.isdisjoint(kb.types_of(rows[0]))):
             continue
         concept = kb.concept_id(rows[0])
         hinted.add(concept)
@@ -262,7 +262,7 @@ def _concept_of(meaning: Meaning, kb: KnowledgeBase) -> Optional[str]:
     for row in kb.find([meaning.name]).values():
         named = [concept for concept, _ in kb.names_of_surface_form(row)]
         best = kb.concept_id(
-            min(named, key=lambda row: (not is_cui(kb.concept_id(row)), kb.entity(row).canonical_name.lower() != meaning.name.lower(), row))
+            min(named, key=lambda row: (not is_cui(kb.concept_id(row)), kb.canonical_name_of(row).lower() != meaning.name.lower(), row))
         )
         ids = {kb.concept_id(concept) for concept in named}
         return next((concept for concept in own if concept in ids), own[0] if own and not is_cui(best) else best)

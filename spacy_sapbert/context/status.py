@@ -134,8 +134,10 @@ class ClinicalStatus(DocComponent):
             return str(span.label_)
         found = self._groups.get(span.kb_id_)
         if found is None:
-            entity = self._kb.get(span.kb_id_)
-            known = [] if entity is None else groups_of(entity.types)
+            try:
+                known = groups_of(self._kb.types_of(self._kb.row_of(span.kb_id_)))
+            except KeyError:  # the id of another linker
+                known = []
             found = self._groups[span.kb_id_] = tuple(group for group in known if group not in NO_PROBLEM)  # white cells are counted, too
         if not found or span.label_ in found:
             return str(span.label_)

@@ -192,7 +192,8 @@ def get_mention(span: Span, forms: Dict[str, str], *, english: bool = True, part
         english: the text is English, so "VSDs" is the plural of "VSD".
         part: whether the span is a part of a coordination, whose id is the name to look up.
     """
-    text = str(span.id_) if part else (span._.get(CORRECTED) if Span.has_extension(CORRECTED) else None) or span.text
+    user_data: Dict[Any, Any] = span.doc.user_data
+    text = str(span.id_) if part else user_data.get(_key(CORRECTED, span)) or span.text
     used: List[str] = []  # long forms
     shorts = [short for short in forms if short in text]
     if not shorts:
@@ -236,14 +237,13 @@ def write_links(doc: Doc, spans: Spans, links: List[Link], attr_name: str, overw
         attr_name: name of the candidates' attribute, see `attribute_names`.
         overwrite: replace an existing kb_id.
     """
-    ents_name, codes_name, explain_name, prob_name = attribute_names(attr_name)
+    names = attribute_names(attr_name)
+    user_data: Dict[Any, Any] = doc.user_data  # where spaCy stores extensions; `span._` is slow
     by_group: Dict[str, Dict[int, str]] = {}
     # spaCy stores attributes by a span's offsets. So a whole mention is written after a part of a coordination with the same offsets
     for (group, place, span), link in sorted(zip(spans, links), key=lambda each: not is_part(each[0][0], each[0][2])):
-        span._.set(ents_name, list(link.candidates))
-        span._.set(codes_name, link.codes)
-        span._.set(explain_name, link.explain)
-        span._.set(prob_name, link.probability)
+        for name, value in zip(names, (list(link.candidates), link.codes, link.explain, link.probability)):
+            user_data[_key(name, span)] = value
         # NIL does not replace an id that another linker wrote; each linker's own attributes still show its result
         if span.kb_id_ and (not overwrite or (link.kb_id in ("", "NIL") and attr_name != "kb_ents")):
             continue

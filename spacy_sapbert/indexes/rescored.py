@@ -180,10 +180,11 @@ class RescoredIndex(StoredVectors):
         def search(lines: range) -> tuple[Ints2d, Floats2d]:
             rows = np.full((len(lines), max(fetch, k)), -1, dtype=np.int64)
             cosines = np.full(rows.shape, -np.inf, dtype=np.float32)
-            for i, found in enumerate(self._nearest(projected[lines.start : lines.stop], fetch, budget)):
+            nearest = self._nearest(projected[lines.start : lines.stop], fetch, budget)
+            if nearest.max(initial=-1) >= len(self):  # the file was too large to be checked completely
+                raise damaged(self._path or Path(), f"the engine names row {int(nearest.max()):,} of {len(self):,}")
+            for i, found in enumerate(nearest):
                 kept = found[found >= 0]
-                if len(kept) and int(kept.max()) >= len(self):  # the file was too large to be checked completely
-                    raise damaged(self._path or Path(), f"the engine names row {int(kept.max()):,} of {len(self):,}")
                 if allowed is not None:
                     kept = kept[allowed[kept]]
                 rows[i, : len(kept)] = kept

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, PositiveInt
 
-from ..arrays import check_finite, open_array
+from ..arrays import as_float32, check_finite, open_array
 from ..errors import DamagedFile, SapbertError, fail
 from ..files import is_looked_through, read_manifest, write_manifest
 from ..types import Bools1d, Floats2d, Ints2d
@@ -149,7 +149,7 @@ class StoredVectors:
         few thousand queries the whole file would be in the memory of every worker.
         """
         if self._file is None:
-            return np.asarray(self._stored[rows], dtype=np.float32)
+            return as_float32(self._stored.view(np.ndarray).take(rows, axis=0))  # a memory map copies its attributes at each access
         width, first = self._stored.strides[0], int(getattr(self._stored, "offset", 0))
         data = b"".join([os.pread(self._file, width, first + row * width) for row in rows.tolist()])
         return np.frombuffer(data, dtype=self._stored.dtype).reshape(-1, self.dim).astype(np.float32)

@@ -82,7 +82,7 @@ class Database:
     """
 
     def __init__(self, path: Path) -> None:
-        self.path = path
+        self.path, self._folder = path, path.parent
         self._local = threading.local()
         self._identity = _identity(path)
         self._most = (_STEPS + _STEPS_PER_BYTE * path.stat().st_size) // _STEPS_AT_ONCE
@@ -95,7 +95,7 @@ class Database:
             DamagedFile: E102, the file is damaged.
             SapbertError: E108, the file was replaced since it was opened.
         """
-        local, folder = self._local, self.path.parent
+        local, folder = self._local, self._folder
         try:
             if getattr(local, "pid", None) != os.getpid():  # a connection must not cross a fork or a thread
                 local.connection = self._connect()

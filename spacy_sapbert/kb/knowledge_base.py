@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from operator import itemgetter
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -165,7 +165,8 @@ class KnowledgeBase:
                 raise error if isinstance(error, SapbertError) else fail("E102", DamagedFile, path=self.path, why=str(error)) from error
         self._concepts: LRUCache[int, Concept] = LRUCache(_CACHED)
         self._ids: LRUCache[int, str] = LRUCache(_CACHED)
-        self._lock = threading.Lock()  # of both caches
+        self._rows: LRUCache[str, int] = LRUCache(_CACHED)  # of concepts of the files, by their own ids
+        self._lock = threading.Lock()  # of the three caches
 
     def _check_name_table(self) -> None:
         """Check that the name table is sorted and that its rows exist.
@@ -283,10 +284,7 @@ class KnowledgeBase:
 
     def surface_forms_at(self, rows: Sequence[int]) -> list[str]:
         """Return the surface forms of some rows, in the form that an encoder reads, in the order of the given rows."""
-        texts: dict[int, str] = {}
-        for start in range(0, len(rows), _VARIABLES):
-            part = [int(row) for row in rows[start : start + _VARIABLES]]
-            texts.update(self._sql(f"SELECT row, {self._form} FROM string WHERE row IN ({','.join('?' * len(part))})", *part))
+        texts: dict[int, str] = dict(self._sql_in(f"SELECT row, {self._form} FROM string WHERE row IN ({{}})", map(int, rows)))
         return [texts[int(row)] for row in rows]
 
     def find(self, names: Iterable[str], language: str = "") -> dict[str, int]:
@@ -348,13 +346,24 @@ class KnowledgeBase:
         sql = "SELECT text, source, language, term_type, rank FROM name WHERE string = ? AND concept = ? ORDER BY rank, rowid LIMIT 1"
         return Name(*self._sql(sql, surface_form, concept).one())
 
+    def matched_names(self, pairs: Iterable[tuple[int, int]]) -> dict[tuple[int, int], Name]:
+        """Return (surface form, concept) -> the name of that concept with that form, see `matched_name`. All are read with few statements."""
+        wanted = dict.fromkeys(pairs)
+        found = {} if self.added is None else {pair: self.added.names[pair] for pair in wanted if pair in self.added.names}
+        columns = "string, concept, text, source, language, term_type, rank"
+        for form, concept, *name in self._sql_in(
+            f"SELECT {columns} FROM name WHERE string IN ({{}}) ORDER BY rank, rowid", (form for form, _ in wanted)
+        ):
+            if (form, concept) in wanted:
+                found.setdefault((form, concept), Name(*name))
+        return found
+
     def rank_in_tie(self, surface_form: int, concept: int) -> int:
         """Return the rank in a tie, see `NameTable`, of the name of a concept (a row) that has this surface form (a row)."""
         table = self.name_table
         if self.added is not None and (surface_form, concept) in self.added.names:
             table = self.added.name_table
-        _, rows = table.find([surface_form])
-        return int(table.rank[rows[table.concept[rows] == concept][0]])
+        return table.rank_of(surface_form, concept)
 
     def names_in(self, languages: Sequence[str]) -> Iterator[tuple[int, int, str]]:
         """Yield (concept row, surface form row, language) of every name in some languages.
@@ -401,9 +410,18 @@ class KnowledgeBase:
             known = self._ids.get(row)
         if known is None:
             known = str(self._sql("SELECT id FROM concept WHERE row = ?", row).one()[0])
-            with self._lock:
-                self._ids[row] = known
+            self._keep_ids([(row, known)])
         return known
+
+    def read_ids(self, rows: Iterable[int]) -> None:
+        """Read the ids of some concepts with few statements, so that `concept_id` and `row_of` find them in the cache."""
+        new = [row for row in rows if row not in self._ids and not (self.added is not None and self.added.is_new(row))]
+        self._keep_ids(self._sql_in("SELECT row, id FROM concept WHERE row IN ({})", new))
+
+    def _keep_ids(self, found: Iterable[tuple[int, str]]) -> None:
+        for row, concept_id in found:
+            with self._lock:
+                self._ids[row], self._rows[concept_id] = concept_id, row
 
     def row_of(self, concept_id: str) -> int:
         """Return the row of the concept that an identifier or code leads to. If there are several, it is the best one, see `rows_of`.
@@ -411,6 +429,10 @@ class KnowledgeBase:
         Raises:
             KeyError: there is no such concept.
         """
+        with self._lock:
+            known = self._rows.get(concept_id) if isinstance(concept_id, str) else None  # a concept's own id leads to this concept first
+        if known is not None:
+            return known
         rows = self.rows_of(concept_id)
         if not rows:
             raise KeyError(f"{concept_id}: {self.why_unknown(concept_id)}")
@@ -509,13 +531,13 @@ class KnowledgeBase:
             return self.added.concept(row)
         concept_id, name, definition, source = self._sql("SELECT id, name, definition, source FROM concept WHERE row = ?", row).one()
         names = self._names(row, name)
-        codes = self._codes_of(row).fetchall()
+        codes = [(vocabulary, code) for _, vocabulary, code in self._codes_of([row])]
         return Concept(
             concept_id,
             source,
             names=names,
             cuis=[code for vocabulary, code in codes if vocabulary == "UMLS"],
-            types=[t for (t,) in self._sql("SELECT tui FROM type WHERE concept = ? ORDER BY tui", row)],
+            types=self.types_of(row),
             definition=definition,
             codes=codes,
             parents=[p for (p,) in self._sql("SELECT parent FROM parent WHERE concept = ? ORDER BY parent", row)],
@@ -528,6 +550,12 @@ class KnowledgeBase:
         if self.added is not None and self.added.is_new(row):
             return self.added.names_of(row)[0].text
         return str(self._sql("SELECT name FROM concept WHERE row = ?", row).one()[0])
+
+    def types_of(self, row: int) -> list[str]:
+        """Return only the semantic types (TUIs) of the concept in a row."""
+        if self.added is not None and self.added.is_new(row):
+            return list(self.added.concept(row).types)
+        return [tui for (tui,) in self._sql("SELECT tui FROM type WHERE concept = ? ORDER BY tui", row)]
 
     def names_of(self, row: int) -> list[Name]:
         """Return only the names of the concept in a row, the canonical one first. Removed names are left out, except the canonical one."""
@@ -560,18 +588,23 @@ class KnowledgeBase:
 
         A CUI that is a concept of its own is not listed under another one, even if a source maps a term to both.
         """
-        codes: dict[str, list[str]] = {}
-        new = self.added is not None and self.added.is_new(row)
-        for vocabulary, code in self.concept(row).codes if new else self._codes_of(row):
-            codes.setdefault(vocabulary, []).append(code)
-        return codes
+        return self.codes_of([row])[row]
 
-    def _codes_of(self, row: int) -> Rows:
-        """Return (vocabulary, code) of the concept in a row of the files, see `codes`."""
-        return self._sql(
-            "SELECT vocabulary, code FROM code WHERE concept = ? AND NOT (vocabulary = 'UMLS' AND EXISTS"
+    def codes_of(self, rows: Iterable[int]) -> dict[int, dict[str, list[str]]]:
+        """Return concept row -> its codes, see `codes`. All are read with few statements."""
+        found: dict[int, dict[str, list[str]]] = {row: {} for row in rows}
+        new = [row for row in found if self.added is not None and self.added.is_new(row)]
+        added = ((row, *each) for row in new for each in self.concept(row).codes)
+        for row, vocabulary, code in chain(added, self._codes_of(row for row in found if row not in new)):
+            found[row].setdefault(vocabulary, []).append(code)
+        return found
+
+    def _codes_of(self, rows: Iterable[int]) -> Iterator[tuple[int, str, str]]:
+        """Yield (row, vocabulary, code) of the concepts in some rows of the files, see `codes`."""
+        return self._sql_in(
+            "SELECT concept, vocabulary, code FROM code WHERE concept IN ({}) AND NOT (vocabulary = 'UMLS' AND EXISTS"
             " (SELECT 1 FROM concept AS other WHERE other.id = code.code AND other.row != code.concept)) ORDER BY rowid",
-            row,
+            rows,
         )
 
     def concepts_of_codes(self, vocabulary: str) -> Iterator[tuple[str, int]]:
@@ -683,6 +716,13 @@ class KnowledgeBase:
 
     def _sql(self, statement: str, *values: Any) -> Rows:
         return self._database.sql(statement, *values)
+
+    def _sql_in(self, statement: str, values: Iterable[Any]) -> Iterator[Any]:
+        """Yield the rows of a statement for many values, which stand in place of its `{}`. Equal values count once."""
+        every = list(dict.fromkeys(values))
+        for start in range(0, len(every), _VARIABLES):
+            part = every[start : start + _VARIABLES]
+            yield from self._sql(statement.format(",".join("?" * len(part))), *part)
 
     def __getstate__(self) -> dict[str, Any]:
         return {"path": self.path, "added": self.added, "removed": self.removed}

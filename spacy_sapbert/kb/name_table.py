@@ -107,6 +107,13 @@ class NameTable:
         which = np.repeat(np.arange(len(first)), counts)
         return which, np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts) + first[which]
 
+    def rank_of(self, surface_form: int, concept: int) -> int:
+        """Return the rank in a tie of the name of a concept (a row) that has this surface form (a row). The table must have it."""
+        row = int(np.searchsorted(self.surface_form, np.int32(surface_form)))
+        while self.concept[row] != concept:
+            row += 1
+        return int(self.rank[row])
+
     def concepts_of(self, surface_forms: npt.ArrayLike) -> list[frozenset[int]]:
         """Return the concept rows of each of some surface forms (n,); none for -1."""
         first, end = self._bounds(surface_forms)

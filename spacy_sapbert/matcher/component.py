@@ -126,6 +126,12 @@ def _known_hash(word: str, language: str) -> int:
     return word_hash(_form(word, language))
 
 
+@lru_cache(maxsize=20_000)
+def _nouns(word: str) -> Tuple[List[str], List[str]]:
+    """Return what a word may be the plural of, and the nouns that it may be the adjective of, see `kb.forms`."""
+    return singulars(word), nouns(word)
+
+
 @Language.factory(
     "concept_matcher",
     assigns=["doc.ents", "token.ent_iob", "token.ent_type"],
@@ -711,7 +717,8 @@ class ConceptMatcher(DocComponent):
         if (full := written_out(word)) is not None or self._spelling is None or len(word) > _LONG:
             return full
         after = found[at + 1].group().lower() if at + 1 < len(found) else ""
-        forms = [*singulars(word), *(nouns(word) if not after.isalpha() or after in self._stop_words else ())]
+        of_plural, of_adjective = _nouns(word)
+        forms = [*of_plural, *(of_adjective if not after.isalpha() or after in self._stop_words else ())]
         return next((form for form in forms if self._spelling.is_known(_form(form, self._language))), None)
 
     def _unlike(self, taken: List[Tuple[int, int]], lengths: Any) -> Iterator[Tuple[int, int]]:

@@ -3,6 +3,7 @@
 import re
 import unicodedata
 import zlib
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import NamedTuple
@@ -108,26 +109,25 @@ def in_names(doc: Doc, lexicon: Phrases) -> npt.NDArray[np.int64]:
     Returns:
         (tokens,): 0 outside; 1 + 4 × group + (0 first, 1 inside, 2 last, 3 only token).
     """
-    places = np.zeros(len(doc), dtype=np.int64)
+    places = [0] * len(doc)
     found = name_words(doc.text)
     lengths, labels = lexicon.longest(np.fromiter((_hash(word) for word, _, _ in found), dtype=np.uint64, count=len(found)))
-    starts = doc.to_array("IDX").reshape(-1).astype(np.int64)
+    starts = doc.to_array("IDX").reshape(-1).tolist()
     taken = 0
     for at in np.flatnonzero(lengths).tolist():
         if at < taken:
             continue
         taken = at + int(lengths[at])
-        first = int(np.searchsorted(starts, found[at][1], side="right")) - 1
-        last = int(np.searchsorted(starts, found[taken - 1][2], side="left")) - 1
+        first = bisect_right(starts, found[at][1]) - 1
+        last = bisect_left(starts, found[taken - 1][2]) - 1
         base = 1 + 4 * GROUPS.index(lexicon.names[labels[at]])
         if places[first]:  # this token already belongs to another name
             continue
         if first == last:
             places[first] = base + 3
         else:
-            places[first : last + 1] = base + 1
-            places[first], places[last] = base, base + 2
-    return places
+            places[first : last + 1] = [base, *[base + 1] * (last - first - 1), base + 2]
+    return np.array(places, dtype=np.int64)
 
 
 class Batch(NamedTuple):

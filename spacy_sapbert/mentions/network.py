@@ -127,24 +127,18 @@ def best_ways(scores: npt.NDArray[np.float32], lengths: Ints1d, network: Mention
     steps = (network.steps + network.illegal).detach().numpy()
     first, last = network.first.numpy(), network.last.numpy()
     n, t, tags = scores.shape
-    state = scores[:, 0] + first
-    back = np.zeros((t, n, tags), dtype=np.int8)
-    ends = lengths
+    emitted = np.ascontiguousarray(scores.transpose(1, 2, 0))  # (t, tags, n): NumPy is fastest if the last axis is long
+    state = emitted[0] + first[:, None]
+    back = np.zeros((t, tags, n), dtype=np.int64)
     for at in range(1, t):
-        all_ways = state[:, :, None] + steps[None]
-        back[at] = all_ways.argmax(1)
-        new = all_ways.max(1) + scores[:, at]
-        state = np.where((ends > at)[:, None], new, state)
-    best = (state + last).argmax(1)
-    found = []
-    for row in range(n):
-        tag = int(best[row])
-        way = [tag]
-        for at in range(int(ends[row]) - 1, 0, -1):
-            tag = int(back[at, row, tag])
-            way.append(tag)
-        found.append(way[::-1])
-    return found
+        all_ways = state[:, None, :] + steps[:, :, None]  # (tag before, tag, n)
+        back[at] = all_ways.argmax(0)
+        state = np.where(lengths > at, all_ways.max(0) + emitted[at], state)
+    ways, every = np.zeros((t, n), dtype=np.int64), np.arange(n)
+    ways[-1] = (state + last[:, None]).argmax(0)
+    for at in range(t - 1, 0, -1):
+        ways[at - 1] = np.where(lengths > at, back[at, ways[at], every], ways[at])
+    return [way[:end] for way, end in zip(ways.T.tolist(), lengths.tolist())]
 
 
 def marginals(scores: npt.NDArray[np.float32], lengths: Ints1d, network: MentionNetwork) -> npt.NDArray[np.float32]:

@@ -559,3 +559,11 @@ def test_a_linked_mention_is_what_its_concept_is(tiny_kb: KnowledgeBase) -> None
         doc.ents = [doc.char_span(7, 9, label=label, kb_id=kb_id)]
         found = status(doc).ents[0]._.assertion
         assert (label, kb_id, ",".join(key for key, true in found.items() if true) or "-") == (label, kb_id, wanted)
+
+
+def test_equal_branches_of_the_rules_are_one_object() -> None:
+    rows = ["no sign of\tnegated\tforward\t", "not a sign of\tnegated\tforward\t", "sign of\tend\tnegated\t", "no\tnegated\tforward\t5"]
+    tree = Rules("\n".join(["trigger\tcategory\tdirection\tscope", *rows]))._tree
+    assert tree["no"]["sign"] is tree["not"]["a"]["sign"]
+    assert tree["no"]["sign"] is not tree["sign"]
+    assert [rule.scope for rule in tree["no"][""]] == [5]

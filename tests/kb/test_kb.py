@@ -96,6 +96,34 @@ def test_a_concept_and_its_codes(kb: KnowledgeBase) -> None:
     assert kb.concept_id(row) == HEART_ATTACK
 
 
+def test_many_concepts_are_read_with_few_statements(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kb, said = KnowledgeBase(folder), []
+    read = kb._database.sql
+
+    def sql(statement: str, *values: Any) -> Any:
+        said.append(statement)
+        return read(statement, *values)
+
+    monkeypatch.setattr(kb._database, "sql", sql)
+    every = range(len(kb))
+    kb.read_ids(every)
+    assert len(said) == 1
+    ids = [kb.concept_id(row) for row in every]
+    assert [kb.row_of(concept_id) for concept_id in ids] == list(every)
+    assert len(said) == 1  # both are in the cache
+    codes = kb.codes_of(every)
+    assert len(said) == 2
+    assert codes[ids.index(HEART_ATTACK)] == {"UMLS": [HEART_ATTACK], "ICD10CM": ["I21.9"]}
+    first, second = map(ids.index, MI)
+    row = kb.find(["mi"])["mi"]
+    attack = kb.find(["heart attack"])["heart attack"]
+    said.clear()
+    names = kb.matched_names([(row, second), (attack, first), (row, first)])
+    assert len(said) == 1
+    assert {pair: name.text for pair, name in names.items()} == {(row, first): "MI", (row, second): "MI", (attack, first): "heart attack"}
+    assert kb.types_of(first) == ["T047"]
+
+
 TWO = [
     Concept("X:1", "X", names=[Name("knee pain", "X", "en", "PT", 0), Name("gonalgia", "X")], definition="Pain in the knee.", parents=["X:2", "X:9"]),
     Concept("X:1", "Y", definition="An ache of the knee."),

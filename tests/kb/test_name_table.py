@@ -70,3 +70,7 @@ def test_find_is_a_plain_search(pairs: set[tuple[int, int]], wanted: list[int]) 
     expected = [(i, row) for i, form in enumerate(wanted) for row, (other, _) in enumerate(ordered) if other == form]
     assert list(zip(which.tolist(), rows.tolist())) == expected
     assert table.concepts_of(np.array(wanted, dtype=np.int64)) == [frozenset(c for f, c in ordered if f == form) for form in wanted]
+
+
+def test_the_rank_of_a_name_of_a_concept() -> None:
+    assert [TABLE.rank_of(0, 5), TABLE.rank_of(0, 6), TABLE.rank_of(2, 7), TABLE.rank_of(4, 7)] == [0, 10_000, 1, 0]
