@@ -13,6 +13,7 @@ _OPENING = frozenset(":([=|")  # marks between an item and what is said of it: "
 _MOST_WORDS = 4  # a longer item is not one of a list of names
 _LONGEST = 40  # words and marks of the item before or after a statement; what is beyond is not read
 _MOST_ITEMS = 30  # of a list
+_GRADED = frozenset(["bipolar", "class", "grade", "phase", "stage", "type"])  # words before a figure: the "I" of "stage I" is no person
 _STUDY_WORDS = 12  # words among which the test is looked for that showed something
 
 
@@ -153,7 +154,8 @@ def last_item(words: Sequence[str], start: int, end: int, findings: AbstractSet[
 
 def main_clause(words: Sequence[str], start: int, end: int, kinds: Words) -> int:
     """Return the first token from `start` with which a main clause begins, after one with "after" or "since"; `end` if there is none near before it."""
-    return next((at for at in range(start, min(end, start + _LONGEST)) if words[at] in kinds.subject), end)
+    near = range(start, min(end, start + _LONGEST))
+    return next((at for at in near if words[at] in kinds.subject and not (words[at] == "i" and words[at - 1] in _GRADED)), end)
 
 
 def alternatives(words: Sequence[str], first: int, end: int, kinds: Words) -> int:

@@ -57,9 +57,13 @@ AT_STUDY = "study"  # after "@", of a terminator: the scope ends where the item 
 UNJOINED = "unjoined"  # after "@", of a terminator: not if "or" follows, as in "no rash, small ulcers, or warts"
 AT_SENTENCE = "sentence"  # after "@", of a terminator: only if it begins a clause, and not the first one of its section
 AT_DRUG = "drug"  # after "@", of a terminator: for drugs only, if it stands between a finding and a drug: "history of asthma on albuterol"
+_OF_DRUGS = frozenset(["historical", "listed"])  # the categories whose scope it can end
 TERMINATED = (AT_STUDY, UNJOINED, AT_SENTENCE, AT_DRUG)
+_LONGEST_TRIGGER = 100  # words and marks
 _JOINED_WORDS = 25  # words and marks in which the "or" is looked for
 _DATED_WORDS = 15  # words and marks after a statement in which a year is looked for
+_BEFORE_FINDING = frozenset(["a", "an", "the", "history", "hx", "of"])  # words between the beginning of an item and its finding
+_OF = frozenset(["", "of", "in", "on", "to", "from", "with"])  # words after the noun that names a finding; "": it is the last word
 Span = tuple[int, int]  # first and last character + 1
 
 _TOKEN = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]+(?:['’](?!s\b)[^\W\d_]+)?|['’]s\b|-ve\b|\+ve\b|[^\s\w]|_", re.IGNORECASE)
@@ -151,13 +155,16 @@ class Rules:
                 adult = kinds == ADULT
                 rule = Rule(category, direction, int(scope or 0), frozenset(kinds.split(";")) if kinds and not adult else frozenset(), outside, adult)
                 for each in _expanded(trigger, classes):
-                    self._add(each, rule)
+                    words = _trigger_words(each)
+                    if len(words) > _LONGEST_TRIGGER:
+                        raise fail("E403", path=name, line=number, why=f"a trigger has at most {_LONGEST_TRIGGER} words.")
+                    self._add(words, rule)
         self._tree = _shared(self._tree, {})
         self._item_words = Words.of(classes)
 
-    def _add(self, trigger: str, rule: Rule) -> None:
+    def _add(self, words: Iterable[str], rule: Rule) -> None:
         node = self._tree
-        for word in _trigger_words(trigger):
+        for word in words:
             node = node.setdefault(word, {})
         node.setdefault("", []).append(rule)
 
@@ -241,12 +248,15 @@ class _Note:
                 self.words[at] = "'s"
         self.marks = marks
         marked = [(bisect_left(self.starts, start), bisect_left(self.starts, end), kind) for start, end, kind in mentions if kind != OTHER]
-        after = [(end, kind) for _, end, kind in marked]
         self.mention_ends: dict[int, int] = {}  # first token of a mention -> the token after the longest one there
         for first, end, _ in marked:
             self.mention_ends[first] = max(end, self.mention_ends.get(first, 0))
-        self.after_mention = {token for token, _ in after}  # the tokens after mentions
-        self.after_finding = {token for token, kind in after if kind == FINDING}
+        self.after_mention = {end for _, end, _ in marked}  # the tokens after mentions
+        self.findings: dict[int, int] = {}  # the token after a finding -> the first token of the longest one that ends there
+        for first, end, kind in marked:
+            if kind == FINDING:
+                self.findings[end] = min(first, self.findings.get(end, first))
+        self.finding_starts = sorted(set(self.findings.values()))
         self.drugs = {first for first, _, kind in marked if kind == DRUG}
         fixed = self._fixed(breaks)
         self.found = self._triggers(tree, fixed)
@@ -275,7 +285,7 @@ class _Note:
                 elif rule.category == "historical" and rule.direction == "forward":
                     self.stops[PRESENT].append(first)  # "onset of chest pain after previous stroke"
         self.stops[RESOLVED] += self.stops["over"]
-        for places in self.stops.values():
+        for places in (*self.stops.values(), *self.drug_stops.values()):
             places.sort()
 
     def _follows_a_sentence(self, first: int, last: int) -> bool:
@@ -284,10 +294,11 @@ class _Note:
         begins = self.bounds[bisect_right(self.bounds, first) - 1] == first and place >= 0 and self.starts[first] > self.sections[place].body
         return begins and not self._is_dated(first, last)
 
-    def _is_dated(self, first: int, last: int) -> bool:
-        """Return whether a year or a word such as "previously" stands in the clause of token `first`, soon after the token `last` - 1."""
+    def _is_dated(self, first: int, last: int, limit: int | None = None) -> bool:
+        """Return whether a year or a word such as "previously" stands in the clause of token `first`, soon after the token `last` - 1, before `limit`."""
         place = bisect_right(self.bounds, first)
         end = self.bounds[place] if place < len(self.bounds) else len(self.words)
+        end = end if limit is None else min(end, limit)
         return any(is_year(word) or word in self.item_words.earlier for word in self.words[last : min(end, last + _DATED_WORDS)])
 
     def _names_a_treatment(self, first: int, last: int) -> bool:
@@ -296,9 +307,25 @@ class _Note:
         A drug is not taken any more if a year or a word such as "previously" follows, and not for the finding if it may cause it: "rash on penicillin".
         """
         before = first - 1 if first and self.words[first - 1] == "," else first
-        if last not in self.drugs or before not in self.after_finding or self.words[before - 1] in self.item_words.reaction:
+        if last not in self.drugs or before not in self.findings or self._is_reaction(before):
             return False
-        return not self._is_dated(first, last)
+        return not self._is_dated(first, last, self._next_item(last))
+
+    def _is_reaction(self, end: int) -> bool:
+        """Return whether the finding that ends before a token is one that a drug may cause: "GI bleed", "swelling of the lips"."""
+        words = self.words[self.findings[end] : end]
+        return any(word in self.item_words.reaction and after in _OF for word, after in zip(words, [*words[1:], ""]))
+
+    def _next_item(self, at: int) -> int:
+        """Return the token from `at` where the next item of a list begins, if it is a finding: "prior stroke" in "…, prior stroke"; else the last one + 1."""
+        starts = self.finding_starts
+        for place in range(bisect_left(starts, at), bisect_left(starts, at + _DATED_WORDS)):
+            start = starts[place]
+            while start > at and (self.words[start - 1] in self.item_words.earlier or self.words[start - 1] in _BEFORE_FINDING):
+                start -= 1
+            if start > at and (self.words[start - 1] == "," or self.words[start - 1] in self.item_words.link):
+                return start
+        return len(self.words)
 
     def _sign(self, at: int) -> str:
         """Return the name that triggers use for a sign directly before a word: "<query>" for the "?" of "?PE"; otherwise the sign itself."""
@@ -476,10 +503,12 @@ class _Note:
                     stop = bisect_left(stops, first) - 1
                     from_here = max(begin, stops[stop] + 1) if stop >= 0 else begin
                     start, to = (
-                        self._items(first, from_here, rule) if rule.direction == "items" else (self._counted(first, from_here, rule.scope, -1), first)
+                        self._items(first, last, from_here, rule)
+                        if rule.direction == "items"
+                        else (self._counted(first, from_here, rule.scope, -1), first)
                     )
                     if rule.direction == "closing":
-                        start = last_item(self.words, start, first, self.after_finding, self.item_words)
+                        start = last_item(self.words, start, first, self.findings.keys(), self.item_words)
                     if start < to:
                         found[rule.category, False].append((self.starts[start], self.ends[to - 1]))
         return [(key, _merged(spans)) for key, spans in found.items() if spans]
@@ -507,10 +536,13 @@ class _Note:
         end = self.bounds[place] if place < len(self.bounds) else len(self.words)
         return not {"or", "nor"}.isdisjoint(self.words[at : min(end, at + _JOINED_WORDS)])
 
-    def _items(self, first: int, begin: int, rule: Rule) -> tuple[int, int]:
-        """Return (first token, last token + 1) of the items before token `first` that a rule is about; both are equal if there is none."""
+    def _items(self, first: int, after: int, begin: int, rule: Rule) -> tuple[int, int]:
+        """Return (first token, last token + 1) of the items that a rule is about, before its trigger; both are equal if there is none.
+
+        The trigger has the tokens from `first` to `after` - 1. No item begins before token `begin`.
+        """
         start, last = own_item(self.words, first, begin, self.item_words)
-        most = 1 if _TWO in self.words[first : first + 3] else _MOST_ITEMS
+        most = 1 if _TWO in self.words[first:after] else _MOST_ITEMS
         if start == last and rule.category != AWAITED:
             return item_before_comma(self.words, first, begin, self.item_words, most)
         if start == last or (rule.category == AWAITED and not self._is_assay(start, last)):
@@ -521,9 +553,9 @@ class _Note:
     def _is_assay(self, start: int, last: int) -> bool:
         """Return whether some tokens are the name of a disease and words for its test: "hepatitis C antibodies"."""
         at = last
-        while at > start and at not in self.after_finding and (self.words[at - 1] in self.item_words.assay or not self.words[at - 1][0].isalnum()):
+        while at > start and at not in self.findings and (self.words[at - 1] in self.item_words.assay or not self.words[at - 1][0].isalnum()):
             at -= 1
-        return at > start and at in self.after_finding
+        return at > start and at in self.findings
 
     @cached_property
     def adult(self) -> bool:
@@ -660,6 +692,8 @@ def _problem(row: list[str], classes: Mapping[str, list[str]]) -> str:
         return "a trigger does not begin with a number."
     if category == "end" and (not set(way.split(",")) <= set(SCOPED) or (at and places not in TERMINATED)):
         return f"{direction!r} does not name statuses. Use {', '.join(SCOPED)}, separated by commas."
+    if category == "end" and places == AT_DRUG and not set(way.split(",")) <= _OF_DRUGS:
+        return f"{direction!r} does not end the past. Before @{AT_DRUG}, use {' or '.join(sorted(_OF_DRUGS))}."
     if scope and not scope.isdigit():
         return f"scope {scope!r} is not a number of words."
     return ""

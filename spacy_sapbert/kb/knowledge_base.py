@@ -23,7 +23,7 @@ from ..types import Bools1d
 from . import curies, semantic_types
 from .additions import Additions, Overlay
 from .concept import DOTLESS, Concept, Name, concept_url, normalise
-from .database import Database, Rows
+from .database import Database, Rows, damaged
 from .name_table import NameTable
 from .removals import Removals
 
@@ -347,7 +347,11 @@ class KnowledgeBase:
         return Name(*self._sql(sql, surface_form, concept).one())
 
     def matched_names(self, pairs: Iterable[tuple[int, int]]) -> dict[tuple[int, int], Name]:
-        """Return (surface form, concept) -> the name of that concept with that form, see `matched_name`. All are read with few statements."""
+        """Return (surface form, concept) -> the name of that concept with that form, see `matched_name`. All are read with few statements.
+
+        Raises:
+            DamagedFile: E102, a concept has no name with its surface form.
+        """
         wanted = dict.fromkeys(pairs)
         found = {} if self.added is None else {pair: self.added.names[pair] for pair in wanted if pair in self.added.names}
         columns = "string, concept, text, source, language, term_type, rank"
@@ -356,6 +360,8 @@ class KnowledgeBase:
         ):
             if (form, concept) in wanted:
                 found.setdefault((form, concept), Name(*name))
+        if len(found) < len(wanted):
+            raise damaged(self.path, "a row that others lead to is missing")
         return found
 
     def rank_in_tie(self, surface_form: int, concept: int) -> int:

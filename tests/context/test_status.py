@@ -217,6 +217,8 @@ def test_likely_is_about_the_last_item_of_a_list_without_and(text: str, wanted: 
         ("History of DVT treated with warfarin.", "DVT", "warfarin", "historical"),
         ("PMH: DVT, was on warfarin.", "DVT", "warfarin", "historical"),
         ("History of rash on penicillin.", "rash", "penicillin", "historical"),  # it may be the cause
+        ("History of swelling of the lips on lisinopril.", "swelling of the lips", "lisinopril", "historical"),
+        ("History of cough variant asthma on albuterol.", "cough variant asthma", "albuterol", "-"),  # asthma is no reaction
     ],
 )
 def test_a_drug_that_is_taken_for_a_disease_of_the_past(text: str, finding: str, drug: str, wanted: str) -> None:
@@ -231,6 +233,35 @@ def test_findings_after_a_drug_that_is_taken_now_stay_in_the_past() -> None:
     places = [(text.index(mention), text.index(mention) + len(mention)) for mention in ("asthma", "albuterol", "Flovent", "stroke", "gout")]
     kinds = dict(zip(places, (FINDING, DRUG, DRUG, FINDING, FINDING)))
     assert [status["historical"] for status in RULES.statuses(text, places, kinds=kinds)] == [True, False, False, True, True]
+
+
+@pytest.mark.parametrize(
+    ("text", "next_finding", "wanted"),
+    [
+        ("PMH: CHF on furosemide, pneumonia 2010", "pneumonia", False),
+        ("PMH: CHF on furosemide, prior stroke", "stroke", False),
+        ("History of CHF on furosemide and a remote history of gout", "gout", False),
+        ("History of CHF on furosemide, stopped after a stroke in 2010", "stroke", True),
+        ("History of CHF on furosemide in 2010, pneumonia", "pneumonia", True),
+    ],
+)
+def test_the_year_of_the_next_finding_is_not_that_of_a_drug(text: str, next_finding: str, wanted: bool) -> None:
+    places = [(text.index(mention), text.index(mention) + len(mention)) for mention in ("CHF", "furosemide", next_finding)]
+    found = RULES.statuses(text, places, kinds=dict(zip(places, (FINDING, DRUG, FINDING))))
+    assert [status["historical"] for status in found] == [True, wanted, True]
+
+
+@pytest.mark.parametrize(
+    "text", ["Influenza, RSV and chlamydia negative, both parents are well.", "Influenza, RSV and chlamydia negative. Both parents are well."]
+)
+def test_both_after_a_result_does_not_count_the_items_before_it(text: str) -> None:
+    assert several(text, "Influenza", "RSV", "chlamydia") == {"Influenza": "negated", "RSV": "negated", "chlamydia": "negated"}
+
+
+def test_the_figure_of_a_stage_is_not_the_subject_of_a_main_clause() -> None:
+    wanted = {"cancer": "family", "gout": "-"}
+    assert several("After his mother died of stage I lung cancer he had gout.", *wanted) == wanted
+    assert several("After his mother died of cancer I treated his gout.", *wanted) == wanted
 
 
 def test_what_is_no_disease_is_not_uncertain_because_it_is_pending() -> None:
@@ -379,6 +410,8 @@ def test_a_plan_is_not_past_or_doubted() -> None:
         ("trigger\tcategory\tdirection\tscope\n<be> but\tend\tnegated\t\nbe\tclass\tis|was\t\n", 2),  # the class is defined too late
         ("trigger\tcategory\tdirection\tscope\nbe\tclass\tis|was\t\nbe\tclass\tare\t\n", 3),  # defined twice
         ("trigger\tcategory\tdirection\tscope\n<year> no\tnegated\tforward\t\n", 2),  # a trigger does not begin with a number
+        ("trigger\tcategory\tdirection\tscope\non\tend\thistorical,negated@drug\t\n", 2),  # only the past ends at a drug
+        ("trigger\tcategory\tdirection\tscope\n" + "no " * 3000 + "\tnegated\tforward\t\n", 2),
     ],
 )
 def test_a_wrong_table_of_rules_is_refused(table: str, line: int) -> None:

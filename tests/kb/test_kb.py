@@ -124,6 +124,12 @@ def test_many_concepts_are_read_with_few_statements(folder: Path, monkeypatch: p
     assert kb.types_of(first) == ["T047"]
 
 
+def test_a_name_that_is_not_there_is_said(kb: KnowledgeBase) -> None:
+    row, other = kb.row_of(HEART_ATTACK), kb.find(["fever"])["fever"]
+    with pytest.raises(DamagedFile, match="E102"):
+        kb.matched_names([(other, row)])
+
+
 TWO = [
     Concept("X:1", "X", names=[Name("knee pain", "X", "en", "PT", 0), Name("gonalgia", "X")], definition="Pain in the knee.", parents=["X:2", "X:9"]),
     Concept("X:1", "Y", definition="An ache of the knee."),

