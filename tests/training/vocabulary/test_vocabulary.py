@@ -190,7 +190,10 @@ def test_what_patients_say_is_read_as_lay_names(tmp_path: Path) -> None:
     first, second = sources.read_lay([path])
     assert first.concept_id == "C0013404"
     assert first.types == []
-    assert [(n.text, n.source, n.term_type) for n in first.names] == [("can't catch my breath", "PATIENTS", "LAY"), ("out of puff", "PATIENTS", "LAY")]
+    assert [(n.text, n.source, n.term_type) for n in first.names] == [
+        ("can't catch my breath", "PATIENTS", "LAY"),
+        ("out of puff", "PATIENTS", "LAY"),
+    ]
     assert (second.concept_id, [n.text for n in second.names]) == ("HP:0001", ["see double"])
 
 
