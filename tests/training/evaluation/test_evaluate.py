@@ -621,6 +621,7 @@ def test_names_of_sets():
         "ncbi-test-sapbert",
         "gsc-test",
         "gsc-test-abbreviations",
+        "patients-test",
         "stsb-test",
         "biosses",
         "sick",
