@@ -428,11 +428,11 @@ class CandidateSearch:
         rules = replace(self.settings.rules, threshold=NO_THRESHOLD, max_entities=self.settings.k)
         with self._lock:
             found = self._rankings(list(dict.fromkeys(keys)), rules)
-        kb, evidence = self.bundle.kb, {}
+        facts, evidence = self._read([ranking for ranking, _ in found.values()]), {}
         for key, (ranking, exact) in found.items():
             if ranking.kept:
                 top = ranking.kept[0]
-                name, codes = kb.matched_name(top.surface_form, top.concept), kb.codes(top.concept)
+                name, codes = facts.names[top.surface_form, top.concept], facts.codes[top.concept]
                 evidence[key] = self._evidence(key[0], ranking, top, exact, name, len(codes))
         return [self._observed(found[key][0], evidence.get(key), self._rows_of(kb_id)) for key, kb_id in zip(keys, gold)]
 

@@ -1,4 +1,4 @@
-"""Paths of the phases of a recipe (`<out>.phases/NAME` next to the encoder `<out>`, each with its stamp), and names that are read from files."""
+"""The folder of this repository, the paths of the phases of a recipe (`<out>.phases/NAME` next to the encoder `<out>`), and names read from files."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from spacy_sapbert.errors import MissingFile, fail
 
 from .made import stamp_of
 
+REPOSITORY = Path(__file__).resolve().parents[1]
 NAMES = "phases.json"  # names of an encoder's phases in their order; the folder may also hold phases of another recipe
 
 

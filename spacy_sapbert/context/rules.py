@@ -100,8 +100,8 @@ class Rule(NamedTuple):
 
     Attributes:
         category: a status, a category of `PARTIAL`, "present", "decided", "end" or "pseudo".
-        direction: forward, backward, both, leading, first, ending, closing, inside, list, opening, items, either or aside; for "end" the categories whose scope it ends,
-            separated by commas.
+        direction: forward, backward, both, leading, first, ending, closing, inside, list, opening, items, either or aside; for "end" the categories
+            whose scope it ends, separated by commas.
         scope: maximum number of words in the scope; 0: the whole clause. For "end" the number of words of the trigger after which scopes end.
         sections: kinds of the sections in which it has an effect; empty: all. For "end", it may be one of `TERMINATED`.
         outside: it has an effect in the other sections instead.
@@ -635,9 +635,8 @@ def _shared(node: dict[str, Any], known: dict[Any, Any]) -> dict[str, Any]:
     """
     made: dict[str, Any] = {word: _shared(after, known) for word, after in node.items() if word}
     if "" in node:
-        rules = tuple(
-            sorted(node[""], key=lambda rule: rule.category == "end")
-        )  # the first rule shows whether the trigger does more than end a scope
+        # the first rule shows whether the trigger does more than end a scope
+        rules = tuple(sorted(node[""], key=lambda rule: rule.category == "end"))
         made[""] = known.setdefault(rules, rules)
     branch: dict[str, Any] = known.setdefault(tuple((word, id(after)) for word, after in made.items()), made)
     return branch

@@ -194,7 +194,8 @@ def _is_word(mention: str, concepts: Sequence[str], kb: KnowledgeBase) -> bool:
 def _by_words(found: Candidates, text: str, kb: KnowledgeBase) -> Optional[Choice]:
     """Return the choice for a word that is no abbreviation, if words around it point to exactly one meaning: "plaque" near "carotid" is no skin plaque.
 
-    If only words "near" it point to several meanings, those of the nearest word count. The other candidates stay behind it. None: the result of the linker stays.
+    If only words "near" it point to several meanings, those of the nearest word count. The other candidates stay behind it. None: the result of the
+    linker stays.
     """
     span = found.span
     if span.text != found.mention:
@@ -216,7 +217,8 @@ def _by_words(found: Candidates, text: str, kb: KnowledgeBase) -> Optional[Choic
 def _with_hints(known: List[Option], text: str, start: int, end: int, kb: KnowledgeBase) -> Tuple[List[Option], Set[str]]:
     """Return the options with the meanings to which words around the abbreviation point, and the concepts of these meanings.
 
-    Words directly beside it count more than others: "Echo: RA dilated, COPD". If a value follows, words that stand only near it count for what is measured: "SBP 110" is a blood pressure in a note on ascites, too.
+    Words directly beside it count more than others: "Echo: RA dilated, COPD". If a value follows, words that stand only near it count for what is
+    measured: "SBP 110" is a blood pressure in a note on ascites, too.
 
     Args:
         known: the options of the abbreviation.

@@ -11,7 +11,7 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from ..doc.component import DocComponent
-from ..doc.spans import CORRECTED
+from ..doc.spans import corrected_text
 from ..errors import MissingFile, fail
 from ..files import writing_folder
 from ..kb.knowledge_base import KnowledgeBase
@@ -193,8 +193,7 @@ def _is_denied(span: Span, text: str) -> Optional[bool]:
     themselves: "negative EKG", which was found for "EKG" in "EKG and CXR were negative", and "does not use tobacco" for "tobacco" in "does not use alcohol or
     tobacco". Words that are a part of the name do not deny it.
     """
-    name = (span._.get(CORRECTED) if Span.has_extension(CORRECTED) else None) or span.id_
-    words = str(name or "").lower().split()
+    words = (corrected_text(span) or str(span.id_)).lower().split()
     if len(words) < 2:
         return None
     own = text[span.start_char : span.end_char].lower()

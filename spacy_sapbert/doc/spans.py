@@ -91,6 +91,12 @@ def _key(name: str, span: Span) -> Tuple[Any, ...]:
     return ("._.", name, span.start_char, span.end_char)
 
 
+def corrected_text(span: Span) -> str:
+    """Return the text of a span with its misspelt words corrected, as `concept_matcher` found it; "" if it corrected nothing."""
+    user_data: Dict[Any, Any] = span.doc.user_data
+    return str(user_data.get(_key(CORRECTED, span)) or "")
+
+
 def set_extensions(attr_name: str, component: str) -> None:
     """Register the four span attributes of a linker. An attribute that already exists must have the same default, as scispaCy's `kb_ents` has.
 
@@ -192,8 +198,7 @@ def get_mention(span: Span, forms: Dict[str, str], *, english: bool = True, part
         english: the text is English, so "VSDs" is the plural of "VSD".
         part: whether the span is a part of a coordination, whose id is the name to look up.
     """
-    user_data: Dict[Any, Any] = span.doc.user_data
-    text = str(span.id_) if part else user_data.get(_key(CORRECTED, span)) or span.text
+    text = str(span.id_) if part else corrected_text(span) or span.text
     used: List[str] = []  # long forms
     shorts = [short for short in forms if short in text]
     if not shorts:

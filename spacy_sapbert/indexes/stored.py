@@ -151,8 +151,9 @@ class StoredVectors:
         if self._file is None:
             return as_float32(self._stored.view(np.ndarray).take(rows, axis=0))  # a memory map copies its attributes at each access
         width, first = self._stored.strides[0], int(getattr(self._stored, "offset", 0))
-        data = b"".join([os.pread(self._file, width, first + row * width) for row in rows.tolist()])
-        return np.frombuffer(data, dtype=self._stored.dtype).reshape(-1, self.dim).astype(np.float32)
+        # a bytearray, because an array over bytes could not be changed
+        data = bytearray().join([os.pread(self._file, width, first + row * width) for row in rows.tolist()])
+        return as_float32(np.frombuffer(data, dtype=self._stored.dtype).reshape(-1, self.dim))
 
     def build(self, vectors: Floats2d, *, progress: bool = False) -> None:
         """Store the vectors.

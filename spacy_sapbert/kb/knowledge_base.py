@@ -319,7 +319,9 @@ class KnowledgeBase:
         if self.removed is None:
             return []
         rows = set(self._rows_of_forms(forms).values())
-        return [self.matched_name(form, concept).text for form, concept in sorted(self.removed.pairs) if form in rows]
+        pairs = [pair for pair in sorted(self.removed.pairs) if pair[0] in rows]
+        names = self.matched_names(pairs)
+        return [names[pair].text for pair in pairs]
 
     def _is_removed(self, surface_form: int, concept: int) -> bool:
         return self.removed is not None and self.removed.is_removed(surface_form, concept)
@@ -340,14 +342,11 @@ class KnowledgeBase:
         return [(concept, name.text) for row in dict.fromkeys(rows) for concept, name in self.names_of_surface_form(row)]
 
     def matched_name(self, surface_form: int, concept: int) -> Name:
-        """Return the name of a concept (a row) that has this surface form (a row), as its source writes it."""
-        if self.added is not None and (surface_form, concept) in self.added.names:
-            return self.added.names[surface_form, concept]
-        sql = "SELECT text, source, language, term_type, rank FROM name WHERE string = ? AND concept = ? ORDER BY rank, rowid LIMIT 1"
-        return Name(*self._sql(sql, surface_form, concept).one())
+        """Return the name of a concept (a row) that has this surface form (a row), as its source writes it; see `matched_names` for several."""
+        return self.matched_names([(surface_form, concept)])[surface_form, concept]
 
     def matched_names(self, pairs: Iterable[tuple[int, int]]) -> dict[tuple[int, int], Name]:
-        """Return (surface form, concept) -> the name of that concept with that form, see `matched_name`. All are read with few statements.
+        """Return (surface form, concept) -> the name of that concept with that form, as its source writes it. All are read with few statements.
 
         Raises:
             DamagedFile: E102, a concept has no name with its surface form.

@@ -65,6 +65,7 @@ SHOWN_FROM = 1_000_000  # with at least so many names, building the phrases take
 RULES = 11  # increase it whenever names become words in another way (`_form`, `stem`, `_collect`), so that old caches are not used
 FOLDER = "phrases"  # name of a folder in a saved component
 _REMEMBERED = 500_000  # words whose hashes are cached while names are read
+_LONGER = {PROCEDURE: with_contrast, FINDING: with_kind_of_fracture}  # group of a name -> what adds the words beside it that belong to it
 _LONG = 64  # letters; hashes of longer words (such as base64) are not cached
 SURE_LETTERS, OFTEN = 9, 8  # a shorter word is corrected only to a frequent word, or one in so many names: "isodate" is not ipodate
 SPELLING_TO = 1_000_000  # with more names, two words that differ by one edit are too often both names
@@ -440,8 +441,7 @@ class ConceptMatcher(DocComponent):
         matches = list(self._match(text))
         if self._language not in ENGLISH:
             return matches
-        more = {PROCEDURE: with_contrast, FINDING: with_kind_of_fracture}
-        return [add(match, text) if (add := more.get(self._group(match.label))) is not None else match for match in matches]
+        return [add(match, text) if (add := _LONGER.get(self._group(match.label))) is not None else match for match in matches]
 
     def _match(self, text: str) -> Iterator[Match]:
         found = list(_WORD.finditer(text))

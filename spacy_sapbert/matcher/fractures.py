@@ -6,7 +6,7 @@ import re
 
 from .joining import Match
 
-_FRACTURE = re.compile(r"(?<![\w-])fractures?\Z|(?<![\w-])fx\Z", re.IGNORECASE)
+_FRACTURE = re.compile(r"(?<![\w-])(?:fractures?|fx)\Z", re.IGNORECASE)
 _KIND = re.compile(
     r"(?<![\w-])(?:open|closed|compound)[ \t]+(?:(?:left|right|bilateral|l|r|lt|rt|proximal|distal|comminuted|displaced|nondisplaced|non-displaced)[ \t]+){0,3}\Z",
     re.IGNORECASE,

@@ -44,6 +44,7 @@ from ..data import pairs as pairs_module
 from ..data.similarity import TextPair, scored_pairs
 from ..errors import fail
 from ..loop.retrieval import Ints1d
+from ..paths import REPOSITORY
 from .catalogue import (
     CORPORA,
     DICTIONARIES,
@@ -64,7 +65,6 @@ from .catalogue import (
 from .dictionaries import Dictionary, dictionary_kind, extend, make_dictionary, of_kb, select
 from .metrics import Floats1d
 
-ROOT = Path(__file__).parents[2]
 OF_REPOSITORY = "./"  # beginning of the path of a file in this repository
 SENTENCE_TOKENS = 128  # for pairs of texts: 25 tokens are enough for names but would cut sentences
 HASH_DIGITS = 16  # number of digits of a file's checksum
@@ -358,16 +358,17 @@ class BenchmarkReader:
 
     def _place(self, file: str) -> Path:
         """Return where a file of a benchmark is: in the data folder, or in this repository."""
-        return ROOT / file if file.startswith(OF_REPOSITORY) else self.data / file
+        return REPOSITORY / file if file.startswith(OF_REPOSITORY) else self.data / file
 
     def _hashed(self, file: str) -> str:
         return checksum(self._place(file))[:HASH_DIGITS]
 
     def _path(self, name: str, file: str, origin: Origin | None = None) -> Path:
-        if not self._place(file).exists():
+        path = self._place(file)
+        if not path.exists():
             where = f"It is from {origin.paper}: {origin.where} ({origin.licence}). " if origin else ""
             raise fail("E542", MissingFile, name=name, file=file, data=self.data, where=where)
-        return self._place(file)
+        return path
 
     def _similarity(self, name: str, source: SimilaritySource) -> SimilarityBenchmark:
         paths = [self._path(name, file, source.origin) for file in source.files]

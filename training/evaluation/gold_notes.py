@@ -17,9 +17,10 @@ from spacy_sapbert.errors import fail as base_fail
 from ..corpora import Corpus
 from ..corpora.corpus import misfit
 from ..corpora.mention import GoldMention
+from ..paths import REPOSITORY
 from .metrics import PredictedMention, is_right, overlapping
 
-GOLD = Path(__file__).resolve().parents[2] / "examples" / "gold" / "gold.jsonl"
+GOLD = REPOSITORY / "examples" / "gold" / "gold.jsonl"
 ALL = "all"
 Status = Mapping[str, bool]
 

@@ -347,10 +347,7 @@ def read_own(paths: list[Path]) -> Iterator[Concept]:
     The names are separated by `|`, and the first is the preferred one. If the column begins with `|`, the concept has its preferred name from another
     source.
     """
-    for _, line in lines(paths[0]):
-        if not line.strip() or line.startswith(("#", "concept_id\t")):
-            continue
-        concept_id, types, names = line.split("\t")[:3]
+    for concept_id, types, names in _own_rows(paths[0], 3):
         texts = [name.strip() for name in names.split("|") if name.strip()]
         preferred = not names.startswith("|")
         yield Concept(
@@ -361,12 +358,16 @@ def read_own(paths: list[Path]) -> Iterator[Concept]:
         )
 
 
+def _own_rows(path: Path, columns: int) -> Iterator[list[str]]:
+    """Yield the first columns of the rows of a table that this project wrote, without its comments and its headings."""
+    for _, line in lines(path):
+        if line.strip() and not line.startswith(("#", "concept_id\t")):
+            yield line.rstrip("\n").split("\t")[:columns]
+
+
 def read_lay(paths: list[Path]) -> Iterator[Concept]:
     """Read how patients say findings, as this project wrote it. The columns are concept_id, and names separated by `|`; all are lay names."""
-    for _, line in lines(paths[0]):
-        if not line.strip() or line.startswith(("#", "concept_id\t")):
-            continue
-        concept_id, names = line.rstrip("\n").split("\t")[:2]
+    for concept_id, names in _own_rows(paths[0], 2):
         yield Concept(concept_id, PATIENTS, names=[Name(name.strip(), PATIENTS, term_type="LAY", rank=RANKS["LAY"]) for name in names.split("|")])
 
 
