@@ -13,6 +13,7 @@ from .sense_model import WINDOW, WORDS, normal, tokens_of
 _FILE = Path(__file__).parents[1] / "data" / "sense_words.tsv"
 NEXT = 3  # words after an abbreviation that count as "next"
 NEAR = "near"
+SHORT = 5  # letters and digits of a short form
 BESIDE = frozenset(["before", "after"])  # sides of words that stand directly beside it
 _END = re.compile(r"[.;?!](?=\s|$)|\n")  # of a sentence
 _LEVEL = re.compile(r"(?<![^\W\d_])[a-z]{1,2}\d{1,2}(?!\w)", re.IGNORECASE)  # "L5", "t12", which `tokens_of` reads as a word and a number
@@ -57,6 +58,25 @@ def hints(text: str, start: int, end: int) -> Iterator[Hint]:
         if (capitals or not only_capitals) and not words.isdisjoint(there[hint.side]):
             nearest = (at for side in (reversed(left), right) for at, word in enumerate(side, 1) if word in words)
             yield hint._replace(distance=min(nearest, default=WORDS))
+
+
+class ShortForm(NamedTuple):
+    """A short form of the table.
+
+    Attributes:
+        concepts: ids of the concepts that it may mean.
+        capitals: whether it has these meanings only in capitals.
+    """
+
+    concepts: tuple[str, ...]
+    capitals: bool
+
+
+@lru_cache(maxsize=1)
+def short_forms() -> dict[str, ShortForm]:
+    """Return the short forms of the table, normalised. Longer words, such as "plaque", are left out."""
+    short = {form: rows for form, rows in _rows().items() if form.isalnum() and len(form) <= SHORT}
+    return {form: ShortForm(tuple(hint.concept for hint, _, _ in rows), all(capitals for _, _, capitals in rows)) for form, rows in short.items()}
 
 
 def _levels(text: str) -> set[str]:

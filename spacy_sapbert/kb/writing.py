@@ -13,6 +13,7 @@ ACRONYM_LETTERS = 8  # longer words in capitals come from sources that write all
 AROUND, CAPITALS_FROM = 60, 0.7  # characters on each side; a text with this share of capitals counts as written in capitals
 MEASURED = frozenset(["T034", "T059", "T060", "T196", "T201"])  # types of things that have a value: tests, elements ("Mg 0.6"), vital signs
 _POSSESSIVE = re.compile(r"[^\W\d_]+(?:'s|s')")
+_PREFIXED = re.compile(r"[a-z]{1,2}[A-Z][A-Z0-9]+")  # "pRBC", "ccRCC": an acronym with one or two small letters before it
 _VALUE = re.compile(r"[ \t]*(?:[:=]|is|was|of|at)?[ \t]*[<>~≈↓↑]?[ \t]*\d")
 
 
@@ -42,7 +43,8 @@ def fits(word: str, wanted: str) -> bool:
     if wanted == POSSESSIVE:
         return is_possessive(word) and not word.islower()
     if wanted == CAPITALS:
-        return not any(letter.islower() for letter in word.removesuffix("s").removesuffix("'"))
+        bare = word.removesuffix("s").removesuffix("'")
+        return not any(letter.islower() for letter in bare) or _PREFIXED.fullmatch(bare) is not None
     return wanted != NOT_LOWER or not word.islower()
 
 

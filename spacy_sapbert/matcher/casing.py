@@ -15,6 +15,7 @@ PLAIN_WORDS = DATA / "plain_words.txt"
 KNOWN_WORDS = DATA / "known_words.txt.xz"
 SENSES = DATA / "abbreviations.tsv"
 SYMBOL_LETTERS = 3  # "Mg", "Pap", "Na"; a longer word with one capital is an ordinary word at the beginning of a name
+WITH_HINT = " with hint"  # the name counts only if words around it point to a meaning, see `context.sense_words`: "SRS" near "brain"
 WITH_VALUE = " with value"  # added to a casing: the name counts only if a value follows, "Hb 98", "weight 71 kg"
 # semantic types of concepts that only say how, where or when; they are not mentions by themselves
 QUALIFIERS = frozenset(["T041", "T056", "T077", "T078", "T079", "T080", "T081", "T082", "T089", "T102", "T169", "T185"])

@@ -7,9 +7,10 @@ patterns would take longer than the search, and plurals would not be found.
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import chain
 from pathlib import Path
 from typing import Any, Dict, FrozenSet, List, Optional, Protocol, Set, Tuple, Union, runtime_checkable
 
@@ -24,6 +25,7 @@ from tqdm import tqdm
 
 from .. import bundle
 from ..build import default_linkers
+from ..context import sense_words
 from ..context.sections import MEDICATIONS, PART, TESTS, find_sections, kind_of, section_at
 from ..doc.abbreviations import definitions
 from ..doc.component import DocComponent
@@ -36,7 +38,7 @@ from ..kb.concept import ENGLISH, lower_case, normalise, stem
 from ..kb.forms import nouns, singulars
 from ..kb.knowledge_base import KnowledgeBase, MatchableName
 from ..kb.removals import forms_of_name
-from ..kb.writing import CAPITALS, MEASURED, POSSESSIVE, fits, has_value, in_capitals, is_mostly_capitals
+from ..kb.writing import CAPITALS, MEASURED, POSSESSIVE, fits, has_value, in_capitals, is_acronym, is_mostly_capitals
 from ..registry import check_linker_name
 from . import casing
 from .beside import FINDING, glued, is_adjective, is_title, means_something_else, names_many_tests
@@ -62,7 +64,7 @@ from .worded import worded
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W\d_]+)?|[^\s\w\-‐‑–/'’]|_|\n\s*\n")
 KEPT_FROM = 20_000  # with at least so many names, the phrases are stored in the cache
 SHOWN_FROM = 1_000_000  # with at least so many names, building the phrases takes more than ten seconds, and progress is shown
-RULES = 11  # increase it whenever names become words in another way (`_form`, `stem`, `_collect`), so that old caches are not used
+RULES = 12  # increase it whenever names become words in another way (`_form`, `stem`, `_collect`), so that old caches are not used
 FOLDER = "phrases"  # name of a folder in a saved component
 _REMEMBERED = 500_000  # words whose hashes are cached while names are read
 _LONGER = {PROCEDURE: with_contrast, FINDING: with_kind_of_fracture}  # group of a name -> what adds the words beside it that belong to it
@@ -322,7 +324,13 @@ class ConceptMatcher(DocComponent):
             self._phrases, self._spelling = self._of(kb)
             return
         # everything that the phrases depend on, for the key of the cache
-        rules = [RULES, VERSION, MAX_WORDS, {tui: kind.group for tui, kind in semantic_types.load().items()}]
+        rules = [
+            RULES,
+            sorted(sense_words.short_forms().items()),
+            VERSION,
+            MAX_WORDS,
+            {tui: kind.group for tui, kind in semantic_types.load().items()},
+        ]
         own = [self.min_chars, self.weak_names, self.label, sorted(self.types or ()), self.types is None, self.qualifiers, self.spelling]
         text = [self._language if self._language not in ENGLISH else "en", sorted(self._stop_words), _WORD.pattern]
 
@@ -347,7 +355,8 @@ class ConceptMatcher(DocComponent):
         words: Dict[str, int] = {}
         names = kb.matchable_names(weak_names=self.weak_names, tuis=self.types)
         with tqdm(names, desc="reading names to look for", unit=" names", total=kb.n_surface_forms, disable=kb.n_surface_forms < SHOWN_FROM) as shown:
-            found = self._collect(shown, words)
+            hinted = list(self._hinted_names(kb))
+            found = self._collect(chain(shown, hinted), words, {name.name for name in hinted})
         if not len(found):
             raise fail("E103", detail="no name of these types is long enough to look for")
         if not self.spelling or self._language not in ENGLISH or kb.n_surface_forms > SPELLING_TO:
@@ -356,12 +365,27 @@ class ConceptMatcher(DocComponent):
         likely = (word for word in words if len(word) >= SURE_LETTERS or words[word] >= OFTEN or word in usual)
         return found, Spelling.of(sorted(likely, key=lambda word: -words[word]), [*usual, *words])
 
-    def _collect(self, names: Iterable[MatchableName], counts: Dict[str, int]) -> Phrases:
+    def _hinted_names(self, kb: KnowledgeBase) -> Iterator[MatchableName]:
+        """Yield the short forms of `context.sense_words` that are no name of the knowledge base, with the types of the first concept that it has."""
+        if self._language not in ENGLISH:
+            return
+        short_forms = sense_words.short_forms()
+        known = kb.find(list(short_forms))
+        for short in short_forms.keys() - known.keys():
+            concepts, capitals = short_forms[short]
+            tuis = next((kb.types_of(rows[0]) for concept_id in concepts if (rows := kb.rows_of(concept_id))), [])
+            allowed = [tui for tui in tuis if self.types is None or tui in self.types]
+            if allowed:
+                in_capitals_only = capitals or len(short) == 2 or casing.is_plain(short)
+                yield MatchableName(short, allowed[0], tuple(tuis), (short.upper() if in_capitals_only else short,))
+
+    def _collect(self, names: Iterable[MatchableName], counts: Dict[str, int], hinted: Collection[str] = ()) -> Phrases:
         """Return the phrases of names.
 
         Args:
             names: the names.
             counts: form of a word -> number of names that hold it; the words of `names` are added.
+            hinted: names that count only if words around them point to a meaning.
         """
         whole, unmarked = Collected(), Collected()  # unmarked: without punctuation, so that "hypotonia, generalized" is also found without its comma
         possessives: List[Tuple[List[int], str]] = []  # added last: a word that is a name in any form keeps its label
@@ -376,7 +400,8 @@ class ConceptMatcher(DocComponent):
             if not self.qualifiers and self.types is None and casing.only_qualifies(name.tuis):
                 continue
             looked = [look(word) for word in found]
-            if (all(says_little for _, says_little in looked) and not symbol) or found[0] in _DENIES:
+            letters_joined = len(found) == 3 and found[1] == "&" and len(found[0]) == len(found[2]) == 1  # "D&C"
+            if (all(says_little for _, says_little in looked) and not symbol and not letters_joined) or found[0] in _DENIES:
                 continue
             for word in found:
                 if len(word) >= MIN_LETTERS:
@@ -390,12 +415,17 @@ class ConceptMatcher(DocComponent):
             elif len(found) == 1 and name.texts:  # a name that a user added has no texts, and counts in any case
                 wanted = casing.casing(name.texts)
                 known = bool(wanted) and not casing.abbreviations().isdisjoint(name.texts)
-                if not known and (casing.is_plain(text) or (wanted and len(text) == 2)):
-                    if MEASURED.isdisjoint(name.tuis):
+                if text in hinted:
+                    wanted += casing.WITH_HINT
+                elif not known and (casing.is_plain(text) or (wanted and len(text) == 2)):
+                    if not MEASURED.isdisjoint(name.tuis):
+                        wanted += casing.WITH_VALUE
+                    elif text in sense_words.short_forms() and any(map(is_acronym, name.texts)):
+                        wanted = CAPITALS + casing.WITH_HINT
+                    else:
                         continue
-                    wanted += casing.WITH_VALUE
                 label = f"{label}\t{wanted}" if wanted else label
-            elif name.texts and casing.has_word_in_capitals(found, name.texts, self._stop_words):
+            elif letters_joined or (name.texts and casing.has_word_in_capitals(found, name.texts, self._stop_words)):
                 label = f"{label}\t{CAPITALS}"
             hashes = [hashed for hashed, _ in looked]
             if label.endswith(f"\t{POSSESSIVE}"):
@@ -403,7 +433,7 @@ class ConceptMatcher(DocComponent):
                 continue
             whole.add(hashes, label)
             bare = [hashed for hashed, word in zip(hashes, found) if word[0].isalnum()]
-            if bare and len(bare) < len(hashes):
+            if bare and len(bare) < len(hashes) and not letters_joined:
                 unmarked.add(bare, label)
         for hashes, label in possessives:
             whole.add(hashes, label)
@@ -670,7 +700,7 @@ class ConceptMatcher(DocComponent):
         return self._phrases is not None and bool(run) and self._phrases.find([run])[0] is not None
 
     def _is_word_in_capitals(self, word: str) -> bool:
-        return word.isupper() and word.lower() in self._stop_words
+        return word.isupper() and (len(word) == 1 or word.lower() in self._stop_words)
 
     def _written_out(self, found: List["re.Match[str]"], words: Any, corrected: Dict[int, str], lengths: Any, labels: Any) -> Dict[int, str]:
         """Find names with shortened words ("abdo pain"), where the unchanged words give no name of that length. The arrays are changed in place.
@@ -917,6 +947,10 @@ def _stands_for_name(text: str, start: int, end: int, wanted: str) -> bool:
     word = text[start:end]
     if means_something_else(text, start, end):
         return False
+    if wanted.endswith(casing.WITH_HINT):
+        wanted = wanted.removesuffix(casing.WITH_HINT)
+        if next(sense_words.hints(text, start, end), None) is None:
+            return False
     if wanted.endswith(casing.WITH_VALUE):
         wanted = wanted.removesuffix(casing.WITH_VALUE)
         if not has_value(text[end : end + 24].removeprefix("+")):  # "K+ 5.6"

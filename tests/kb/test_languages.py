@@ -146,6 +146,9 @@ class Names:
     def matchable_names(self, *, weak_names: bool = True, tuis: Any = None) -> Any:
         return iter([MatchableName(name, "T047") for name in self.names])
 
+    def find(self, names: list[str]) -> dict[str, int]:
+        return dict.fromkeys(names, 0)
+
 
 def matched(language: str, text: str, *names: str) -> List[str]:
     component = ConceptMatcher(spacy.blank(language))

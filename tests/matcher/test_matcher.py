@@ -16,6 +16,7 @@ from spacy.language import Language
 from spacy.tokenizer import Tokenizer
 from spacy.tokens import Doc, Span
 
+from spacy_sapbert.context import sense_words
 from spacy_sapbert.errors import DamagedFile, MissingFile, SapbertError, fail
 from spacy_sapbert.kb.concept import stem
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase, MatchableName
@@ -33,6 +34,16 @@ class Names:
 
     def matchable_names(self, *, weak_names: bool = True, tuis: Any = None) -> Iterable[MatchableName]:
         return iter(self.names)
+
+    def find(self, names: Iterable[str]) -> Dict[str, int]:
+        known = [name.name for name in self.names]
+        return {name: known.index(name) for name in names if name in known}
+
+    def rows_of(self, concept_id: str) -> List[int]:
+        return [0] if concept_id == "C1" else []
+
+    def types_of(self, row: int) -> List[str]:
+        return ["T061"]
 
 
 def matcher(*names: str, nlp: Optional[Language] = None, tui: Optional[str] = "T047", **settings: Any) -> ConceptMatcher:
@@ -508,11 +519,17 @@ def test_short_symbols_and_plain_words_of_tests_are_found_before_a_value(text: s
         ("abdo", []),
         ("ca of unknown origin, ca ovary", []),  # short words alone, or not in a name
         ("pulm abdo pain", [("abdo pain", "abdominal pain")]),
+        ("liver mets, mets", [("liver mets", "liver metastases")]),
     ],
 )
 def test_words_that_notes_write_short_and_british_ones(text: str, expected: List[Tuple[str, str]]):
     component = written(
-        ("abdominal pain", "T184", ""), ("hemorrhagic shock", "T047", ""), ("edema", "T046", ""), ("cancer", "T191", ""), ("abdominal", "T082", "")
+        ("abdominal pain", "T184", ""),
+        ("hemorrhagic shock", "T047", ""),
+        ("edema", "T046", ""),
+        ("cancer", "T191", ""),
+        ("abdominal", "T082", ""),
+        ("liver metastases", "T191", ""),
     )
     doc = component(component.nlp.make_doc(text))
     assert [(ent.text, ent._.corrected_text) for ent in doc.ents] == expected
@@ -863,6 +880,43 @@ def test_a_name_that_is_always_in_the_possessive_is_found_in_that_form_only(text
 @pytest.mark.parametrize(("text", "expected"), [("IT band pain", ["IT band"]), ("her family, HER family", ["HER family"]), ("put it band on", [])])
 def test_a_stop_word_in_capitals_counts_in_capitals_only(text: str, expected: List[str]):
     assert found(written(("IT band", "T023", ""), ("HER family", "T116", "")), text) == expected
+
+
+def test_two_capitals_with_an_ampersand_are_a_name_in_capitals_only():
+    component = written(("D&C", "T061", "D and C"), ("T&A", "T061", ""))
+    assert found(component, "D&C, D & C, T&A; d&c, t & a, D C, vitamin D and C") == ["D&C", "D & C", "T&A"]
+
+
+@pytest.mark.parametrize(("text", "expected"), [("pRBC, 2 units of pRBCs, PRBC", ["pRBC", "pRBCs", "PRBC"]), ("prbc, Prbc, pRbc, packRBC", [])])
+def test_small_letters_before_an_acronym(text: str, expected: List[str]):
+    assert found(written(("PRBC", "T121", "")), text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("QX of the brain, AIR in the brain", ["QX", "AIR"]),
+        ("QX of the lung, AIR in the lung", []),
+        ("qx of the brain, air in the brain", []),  # in capitals only
+        ("QV of the brain; qv of the brain", ["QV"]),  # no name of the knowledge base, but the table knows its meaning
+        ("QW of the brain", []),  # the knowledge base does not have the meaning
+        ("levo, pro and MAP for the brain; LEVO, PRO and map for the brain", ["levo", "LEVO", "PRO"]),
+        ("levo of the lung", []),
+    ],
+)
+def test_plain_words_and_two_letters_count_with_support_of_the_context(text: str, expected: List[str], monkeypatch: pytest.MonkeyPatch):
+    def row(concept: str, capitals: bool = False) -> Any:
+        return [(sense_words.Hint(concept, "meaning", sense_words.NEAR), frozenset(["brain"]), capitals)]
+
+    table = {"qx": row("C1"), "air": row("C1"), "qv": row("C1"), "qw": row("C2"), "plaque": row("C1"), "levo": row("C1"), "pro": row("C1", True)}
+    monkeypatch.setattr(sense_words, "_rows", lambda: table)
+    sense_words.short_forms.cache_clear()
+    try:
+        assert sense_words.short_forms().keys() == {"qx", "air", "qv", "qw", "levo", "pro"}  # "plaque" is no short form
+        assert sense_words.short_forms()["pro"] == (("C1",), True)
+        assert found(written(("QX", "T047", ""), ("AIR", "T047", ""), ("gout", "T047", "")), text) == expected
+    finally:
+        sense_words.short_forms.cache_clear()
 
 
 def test_a_name_that_lists_disorders_is_one_mention_for_each():

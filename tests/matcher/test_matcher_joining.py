@@ -23,6 +23,9 @@ class Names:
     def matchable_names(self, *, weak_names: bool = True, tuis: object = None) -> list[MatchableName]:
         return [MatchableName(name, "T047", ("T047",), (name,)) for name in self.names]
 
+    def find(self, names: list[str]) -> dict[str, int]:
+        return dict.fromkeys(names, 0)
+
 
 def matcher(*names: str, all_key: str | None = None) -> ConceptMatcher:
     made = ConceptMatcher(spacy.blank("en"), all_key=all_key)
@@ -332,7 +335,11 @@ def test_words_in_another_order_and_lists(text: str, names: list[str], expected:
 def test_a_finding_is_chosen_rather_than_the_part_of_the_body_before_it():
     made = ConceptMatcher(spacy.blank("en"))
     names = [MatchableName("right leg", "T023", ("T023",), ("right leg",)), MatchableName("leg edema", "T184", ("T184",), ("leg edema",))]
-    made.set_kb(type("Kb", (), {"n_surface_forms": 2, "matchable_names": lambda self, **settings: names})())
+    made.set_kb(
+        type(
+            "Kb", (), {"n_surface_forms": 2, "matchable_names": lambda self, **settings: names, "find": lambda self, names: dict.fromkeys(names, 0)}
+        )()
+    )
     assert [ent.text for ent in made(made.nlp.make_doc("distal right leg edema")).ents] == ["leg edema"]
     assert [ent.text for ent in made(made.nlp.make_doc("right leg, edema")).ents] == ["right leg"]
 
@@ -340,7 +347,11 @@ def test_a_finding_is_chosen_rather_than_the_part_of_the_body_before_it():
 def test_a_name_of_a_substance_and_of_a_finding_is_a_finding():
     made = ConceptMatcher(spacy.blank("en"))
     names = [MatchableName("nipple discharge", "T031", ("T031", "T033"), ("nipple discharge",))]
-    made.set_kb(type("Kb", (), {"n_surface_forms": 1, "matchable_names": lambda self, **settings: names})())
+    made.set_kb(
+        type(
+            "Kb", (), {"n_surface_forms": 1, "matchable_names": lambda self, **settings: names, "find": lambda self, names: dict.fromkeys(names, 0)}
+        )()
+    )
     assert [ent.label_ for ent in made(made.nlp.make_doc("no nipple discharge")).ents] == ["DISO"]
 
 

@@ -28,6 +28,9 @@ class Names:
     def matchable_names(self, *, weak_names: bool = True, tuis: object = None) -> list[MatchableName]:
         return [MatchableName(name, tui, (tui,), (name,)) for name, tui in self.names.items()]
 
+    def find(self, names: list[str]) -> dict[str, int]:
+        return dict.fromkeys(names, 0)
+
 
 def matched(text: str, names: dict[str, str]) -> Doc:
     component = ConceptMatcher(spacy.blank("en"), label="group", all_key="sapbert")

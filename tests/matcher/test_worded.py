@@ -37,6 +37,9 @@ class Names:
     def matchable_names(self, *, weak_names: bool = True, tuis: object = None) -> list[MatchableName]:
         return [MatchableName(name, tui, (tui,), (name,)) for name, tui in NAMES.items()]
 
+    def find(self, names: list[str]) -> dict[str, int]:
+        return dict.fromkeys(names, 0)
+
 
 def mentions(text: str) -> list[tuple[str, str | None]]:
     component = ConceptMatcher(spacy.blank("en"), label="group", all_key="sapbert")
