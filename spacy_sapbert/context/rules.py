@@ -116,8 +116,8 @@ _LISTED = re.compile(rf"[\s,]*{_MARKER}(?:(?![.;](?:[\s,]|\Z)|\n|,\s*{_MARKER}).
 _MOST_ITEMS = 30
 _TWO = "both"  # "both negative": the two items before it
 _CONTINUES = frozenset("a an the of or and nor for with without in on to any by from at as her his their is was has had have denies".split())  # noqa: SIM905
-_SIGNED = re.compile(r"\)?[ \t]*(?=[,;\n]|\.?\s*\Z)")  # after a sign that ends its item
-_SIGNS = re.compile(r"\w ?[+–−-][ \t]*(?:[,;]|\.?\s*\Z)")
+_SIGNED = re.compile(r"\)?[ \t]{0,3}(?=[,;\n]|\.?\s{0,3}\Z)")  # after a sign that ends its item
+_SIGNS = re.compile(r"\w ?[+–−-][ \t]{0,3}(?:[,;]|\.?\s{0,3}\Z)")
 _SIGNED_LINE = 200  # characters
 _PLUS = re.compile(r"[^\n]{0,200}[ ,;]\+[A-Za-z]")  # in the rest of a line
 _LEADING = 3  # a trigger begins its clause if fewer words than this stand before it: "About two years ago"
@@ -319,7 +319,7 @@ class _Note:
                             kept[category].append(place)
                 elif rule.category == "historical" and rule.direction == "forward":
                     self.stops[PRESENT].append(first)  # "onset of chest pain after previous stroke"
-                elif rule.direction == "forward" and rule.category in DOUBTS:
+                elif rule.direction in ("forward", "items") and rule.category in DOUBTS:
                     self.doubts.append(first)
         self.stops[RESOLVED] += self.stops["over"]
         for places in (*self.stops.values(), *self.drug_stops.values()):
@@ -571,7 +571,7 @@ class _Note:
                     )
                     if rule.direction == "ending" and rule.category == "negated":
                         start = self._after_answer(start, first)
-                    if rule.direction == "backward" and rule.category == "negated":
+                    if rule.direction in ("backward", "ending") and (rule.category == "negated" or rule.category in PASSED):
                         start = self._own_doubt(start, first)
                     if rule.direction == "closing":
                         start = last_item(self.words, start, first, self.findings.keys(), self.item_words)
