@@ -7,9 +7,14 @@ from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 # classes of the table of rules that name words of items
-NAMES = ("link", "apart", "state", "assay", "study", "former", "after", "be", "tested", "sought", "subject", "reaction")
+NAMES = ("link", "apart", "state", "assay", "study", "former", "after", "be", "tested", "sought", "subject", "reaction", "verb", "until", "dated")
 _MARKS = frozenset(',;:()[]|"<>')
 _OPENING = frozenset(":([=|")  # marks between an item and what is said of it: "HIV: negative", "HIV (negative)", "| HIV | negative |"
+_ENDS = frozenset(",;")  # marks that end an item: the comma of "Fever: no, …"
+_PRESENT = frozenset(["has", "have", "is", "are"])
+_STATEMENT_WORDS = 6  # words between "the" and its verb
+_DATE_WORDS = 8  # words and marks of a date
+_AWAITED_WORDS = 12  # words and marks between "until" and what is awaited
 _MOST_WORDS = 4  # a longer item is not one of a list of names
 _LONGEST = 40  # words and marks of the item before or after a statement; what is beyond is not read
 _MOST_ITEMS = 30  # of a list
@@ -33,6 +38,9 @@ class Words(NamedTuple):
         sought: words of names of what a test looks for, which are not said of a patient alone: "HIV".
         subject: words with which a main clause begins after one with "after" or "since": "she".
         reaction: findings that a drug may cause.
+        verb: verbs of a statement: "was".
+        until: words before what is awaited: "until".
+        dated: words of a date: "in", "ago".
     """
 
     link: AbstractSet[str] = frozenset()
@@ -47,6 +55,9 @@ class Words(NamedTuple):
     sought: AbstractSet[str] = frozenset()
     subject: AbstractSet[str] = frozenset()
     reaction: AbstractSet[str] = frozenset()
+    verb: AbstractSet[str] = frozenset()
+    until: AbstractSet[str] = frozenset()
+    dated: AbstractSet[str] = frozenset()
 
     @classmethod
     def of(cls, classes: Mapping[str, Sequence[str]]) -> Words:
@@ -56,7 +67,7 @@ class Words(NamedTuple):
 
 def ends_item(words: Sequence[str], last: int, end: int, kinds: Words) -> bool:
     """Return whether a statement that ends before token `last` ends its item, in a clause that ends before token `end`: "HIV negative, …"."""
-    return last >= end or not words[last][0].isalnum() or words[last] in kinds.after
+    return last >= end or not words[last][0].isalnum() or words[last] in kinds.after or words[last - 1] in _ENDS
 
 
 def own_item(words: Sequence[str], first: int, begin: int, kinds: Words) -> tuple[int, int]:
@@ -123,7 +134,7 @@ def item_before_comma(words: Sequence[str], first: int, begin: int, kinds: Words
         Two equal tokens, if there is no list, and no test is named before the comma as in "tested for influenza, positive".
     """
     last = first - 1
-    if last <= begin or words[last] != ",":
+    if last <= begin or words[last] not in (_ENDS if most > 1 else (*_ENDS, ".")):
         return first, first
     start = _start(words, last, begin, kinds)
     whole = listed_items(words, start, begin, kinds, joined=True, most=most)
@@ -150,6 +161,57 @@ def last_item(words: Sequence[str], start: int, end: int, findings: AbstractSet[
         if words[at] == ",":
             return at + 1 if not findings.isdisjoint(range(at + 2, end + 1)) else start
     return start
+
+
+def comma_before(words: Sequence[str], first: int, begin: int, kinds: Words) -> int | None:
+    """Return the token of the comma before the item of a statement: before "RSV" in "suspected influenza, RSV negative"; None if there is none.
+
+    Args:
+        words: the tokens of a note.
+        first: the first token of the statement.
+        begin: the first token that is read.
+        kinds: the words by which items are told apart.
+    """
+    start, last = own_item(words, first, begin, kinds)
+    return start - 1 if begin < start < last and words[start - 1] == "," else None
+
+
+def is_statement(words: Sequence[str], start: int, kinds: Words) -> bool:
+    """Return whether a verb soon follows token `start`, before a mark or a word such as "and": "[the] decompression was complete"."""
+    for at in range(start, min(start + _STATEMENT_WORDS, len(words))):
+        if words[at] in kinds.verb:
+            return at > start
+        if words[at] in kinds.link or not (words[at][0].isalnum() or words[at] in ("-", "'s")):
+            return False
+    return False
+
+
+def is_awaited(words: Sequence[str], first: int, last: int, begin: int, kinds: Words) -> bool:
+    """Return whether a state is said to be awaited: "until the wound has healed".
+
+    "Until the pain resolved" is in the past, "until it has resolved" is not.
+
+    Args:
+        words: the tokens of a note.
+        first: the first token of the state.
+        last: the token after its last one.
+        begin: the first token of the clause.
+        kinds: the words by which items are told apart.
+    """
+    start = max(begin, first - _AWAITED_WORDS)
+    near = words[start:last]
+    at = next((place for place, word in enumerate(near) if word in kinds.until), None)
+    return at is not None and not _PRESENT.isdisjoint(near[at:])
+
+
+def undated(words: Sequence[str], end: int, findings: AbstractSet[int], kinds: Words) -> int:
+    """Return the token after the finding before a date that ends before token `end`: after "stroke" in "stroke in 2015"; `end` if there is none."""
+    for at in range(end, max(end - _DATE_WORDS, 0) - 1, -1):
+        if at in findings:
+            return at
+        if at and not (words[at - 1][0].isdigit() or words[at - 1] in kinds.dated or words[at - 1] in ("(", ")", ",", "/")):
+            return end
+    return end
 
 
 def main_clause(words: Sequence[str], start: int, end: int, kinds: Words) -> int:

@@ -18,7 +18,22 @@ from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from ..errors import fail
-from .items import Words, alternatives, ends_item, is_year, item_before_comma, last_item, listed_items, main_clause, own_item, study_item
+from .items import (
+    Words,
+    alternatives,
+    comma_before,
+    ends_item,
+    is_awaited,
+    is_statement,
+    is_year,
+    item_before_comma,
+    last_item,
+    listed_items,
+    main_clause,
+    own_item,
+    study_item,
+    undated,
+)
 from .sections import Section, find_sections, section_kinds
 
 SHIPPED = Path(__file__).parents[1] / "data" / "status_rules.tsv"
@@ -47,6 +62,8 @@ PARTIAL = {
 PRESENT, RESOLVED = "present", "resolved"  # "present" takes "historical" from findings: "onset of back pain two months ago"
 DECIDED = "decided"  # a finding whose test has a result; it is neither suspected nor feared: "tested for influenza, positive"
 UNDECIDED = frozenset(["suspected", "feared"])
+DOUBTS = frozenset(["uncertain", "suspected"])
+PASSED = frozenset(["historical", "over", "resolved", "done"])
 SCOPED = (*STATUSES, *PARTIAL, PRESENT, DECIDED)
 SECTION = "section"  # the direction that means all mentions of a section
 ADULT = "adult"  # a rule that holds in notes about an adult only
@@ -58,7 +75,9 @@ UNJOINED = "unjoined"  # after "@", of a terminator: not if "or" follows, as in 
 AT_SENTENCE = "sentence"  # after "@", of a terminator: only if it begins a clause, and not the first one of its section
 AT_DRUG = "drug"  # after "@", of a terminator: for drugs only, if it stands between a finding and a drug: "history of asthma on albuterol"
 _OF_DRUGS = frozenset(["historical", "listed"])  # the categories whose scope it can end
-TERMINATED = (AT_STUDY, UNJOINED, AT_SENTENCE, AT_DRUG)
+AT_STATEMENT = "statement"  # after "@", of a terminator: only if a verb soon follows: ", the decompression was complete"
+AT_ITEM = "item"  # after "@", of a terminator: the scope ends at the comma before its item: "suspected influenza, RSV negative"
+TERMINATED = (AT_STUDY, UNJOINED, AT_SENTENCE, AT_DRUG, AT_STATEMENT, AT_ITEM)
 _LONGEST_TRIGGER = 100  # words and marks
 _JOINED_WORDS = 25  # words and marks in which the "or" is looked for
 _DATED_WORDS = 15  # words and marks after a statement in which a year is looked for
@@ -66,16 +85,23 @@ _BEFORE_FINDING = frozenset(["a", "an", "the", "history", "hx", "of"])  # words 
 _OF = frozenset(["", "of", "in", "on", "to", "from", "with"])  # words after the noun that names a finding; "": it is the last word
 Span = tuple[int, int]  # first and last character + 1
 
-_TOKEN = re.compile(r"\d+(?:[.,]\d+)*|[^\W\d_]+(?:['’](?!s\b)[^\W\d_]+)?|['’]s\b|-ve\b|\+ve\b|[^\s\w]|_", re.IGNORECASE)
+_TOKEN = re.compile(
+    r"\d+(?:[.,]\d+)*|(?P<verb>\b(?:do|does|did|is|are|was|were|has|have|had|ca|could|wo|would|should)(?=n['’]?t\b))|(?P<no>(?<=[a-z])n['’]?t\b)"
+    r"|[^\W\d_]+(?:['’](?!s\b)[^\W\d_]+)?|['’]s\b|-ve\b|\+ve\b|[^\s\w]|_",
+    re.IGNORECASE,
+)
+_VERBS = {"ca": "can", "wo": "will"}  # the verbs of "can't" and "won't"
 _CLASS = re.compile(r"<([^<>]+)>")
 _HEADING = "heading:"
 _SIGN = {"?": "<query>", "+": "<plus>", "-": "<minus>", "–": "<minus>", "−": "<minus>"}
 _BUILT_IN = frozenset(["number", "year", *(sign.strip("<>") for sign in _SIGN.values())])  # in triggers they are written like classes
 _ABBREVIATED = frozenset("dr mr mrs ms vs st approx resp temp min max wt ht dx hx rx tx sx fx no pt pts neg pos inc jr sr ed al fig".split())  # noqa: SIM905
+_ANSWERS = frozenset(["no", "neg", "pos"])
+_ASKS = re.compile(r"(?:\A|[\n,;:(/•*.–-])[ \t]*\Z")  # before the "?" of "- ? PE"
 _EXPLAINS = frozenset([("i", ".", "e"), ("e", ".", "g")])
 _HARD = frozenset(";|•*!")
 _ENDS = frozenset(".?!")  # marks that may end a sentence
-_MARKS = frozenset([*_SIGN, *_HARD, ".", ")", "'s", "’s"])
+_MARKS = frozenset([*_SIGN, *_HARD, ".", ")"])
 _ITEM = re.compile(r"[-*•>+]\s|\d{1,3}[.)]\s|[(\[]?[a-z][.)]\s", re.IGNORECASE)
 _AGE = re.compile(
     r"\b(?P<number>\d{1,3})[\s-]*(?:(?P<years>years?|yrs?|y)|months?|mo|weeks?|wk|days?)[\s./-]*(?:old|o)\b"
@@ -90,6 +116,10 @@ _LISTED = re.compile(rf"[\s,]*{_MARKER}(?:(?![.;](?:[\s,]|\Z)|\n|,\s*{_MARKER}).
 _MOST_ITEMS = 30
 _TWO = "both"  # "both negative": the two items before it
 _CONTINUES = frozenset("a an the of or and nor for with without in on to any by from at as her his their is was has had have denies".split())  # noqa: SIM905
+_SIGNED = re.compile(r"\)?[ \t]{0,3}(?=[,;\n]|\.?\s{0,3}\Z)")  # after a sign that ends its item
+_SIGNS = re.compile(r"\w ?[+–−-][ \t]{0,3}(?:[,;]|\.?\s{0,3}\Z)")
+_SIGNED_LINE = 200  # characters
+_PLUS = re.compile(r"[^\n]{0,200}[ ,;]\+[A-Za-z]")  # in the rest of a line
 _LEADING = 3  # a trigger begins its clause if fewer words than this stand before it: "About two years ago"
 _IN_BRACKETS = 15  # words and marks; an opening bracket is looked for among as many
 _LONG_LINE = 50  # characters; a line of this length may have been wrapped
@@ -193,6 +223,8 @@ class Rules:
             if DECIDED in held:
                 held.discard(DECIDED)
                 held -= UNDECIDED
+                if "absent" in held:
+                    held.discard("uncertain")  # "suspected influenza or RSV, both negative"
             true = held & ALL
             if len(true) < len(held):
                 if kind == OTHER:
@@ -239,13 +271,11 @@ class _Note:
         matches = list(_TOKEN.finditer(lowered))
         self.starts = [match.start() for match in matches]
         self.ends = [match.end() for match in matches]
-        self.words = [match[0] for match in matches]
+        self.words = list(map(_word, matches))
         marks = [at for at, word in enumerate(self.words) if word in _MARKS]
         for at in marks:
             if self.words[at] in _SIGN:
                 self.words[at] = self._sign(at)
-            elif self.words[at] == "’s":
-                self.words[at] = "'s"
         self.marks = marks
         marked = [(bisect_left(self.starts, start), bisect_left(self.starts, end), kind) for start, end, kind in mentions if kind != OTHER]
         self.mention_ends: dict[int, int] = {}  # first token of a mention -> the token after the longest one there
@@ -257,6 +287,7 @@ class _Note:
             if kind == FINDING:
                 self.findings[end] = min(first, self.findings.get(end, first))
         self.finding_starts = sorted(set(self.findings.values()))
+        self.procedure_ends = {end for _, end, kind in marked if kind == PROCEDURE}
         self.drugs = {first for first, _, kind in marked if kind == DRUG}
         fixed = self._fixed(breaks)
         self.found = self._triggers(tree, fixed)
@@ -264,6 +295,7 @@ class _Note:
         # category -> tokens that end its scopes, in order
         self.stops: dict[str, list[int]] = {category: [] for category in SCOPED}
         self.drug_stops: dict[str, list[int]] = {category: [] for category in SCOPED}  # those that end scopes for drugs only
+        self.doubts: list[int] = []  # the first tokens of words such as "possible", in order
         for first, last, rules in self.found:
             for rule in rules:
                 if rule.category == "end":
@@ -271,12 +303,15 @@ class _Note:
                     kept = self.stops
                     if AT_STUDY in rule.sections:
                         place = study_item(self.words, first, self.bounds[bisect_right(self.bounds, first) - 1], item_words)
+                    elif AT_ITEM in rule.sections:
+                        place = comma_before(self.words, first, self.bounds[bisect_right(self.bounds, first) - 1], item_words)
                     elif AT_DRUG in rule.sections:
                         kept = self.drug_stops
                     if (
                         (UNJOINED in rule.sections and self._joins(first))
                         or (AT_SENTENCE in rule.sections and not self._follows_a_sentence(first, last))
                         or (AT_DRUG in rule.sections and not self._names_a_treatment(first, last))
+                        or (AT_STATEMENT in rule.sections and not is_statement(self.words, last, item_words))
                     ):
                         place = None
                     if place is not None:
@@ -284,6 +319,8 @@ class _Note:
                             kept[category].append(place)
                 elif rule.category == "historical" and rule.direction == "forward":
                     self.stops[PRESENT].append(first)  # "onset of chest pain after previous stroke"
+                elif rule.direction in ("forward", "items") and rule.category in DOUBTS:
+                    self.doubts.append(first)
         self.stops[RESOLVED] += self.stops["over"]
         for places in (*self.stops.values(), *self.drug_stops.values()):
             places.sort()
@@ -306,8 +343,12 @@ class _Note:
 
         A drug is not taken any more if a year or a word such as "previously" follows, and not for the finding if it may cause it: "rash on penicillin".
         """
-        before = first - 1 if first and self.words[first - 1] == "," else first
-        if last not in self.drugs or before not in self.findings or self._is_reaction(before):
+        if last not in self.drugs:
+            return False
+        before = undated(self.words, first - 1 if first and self.words[first - 1] == "," else first, self.findings.keys(), self.item_words)
+        if self.words[first] == "," and before in self.procedure_ends:
+            pass  # "coronary disease s/p stent, on clopidogrel"
+        elif before not in self.findings or self._is_reaction(before):
             return False
         return not self._is_dated(first, last, self._next_item(last))
 
@@ -331,10 +372,24 @@ class _Note:
         """Return the name that triggers use for a sign directly before a word: "<query>" for the "?" of "?PE"; otherwise the sign itself."""
         start, end = self.starts[at], self.ends[at]
         word, before = self.words[at], self.text[start - 1] if start else "\n"
+        if word != "?" and _SIGNED.match(self.text, end) and (answer := self._answer(at)):
+            return answer
         if not self.text[end : end + 1].isalpha() or before not in " \t,;(:/\n":
             return word
         sign = _SIGN[word]
-        return word if sign == "<minus>" and before == "\n" else sign  # a dash at the beginning of a line is an item of a list
+        # a dash at the beginning of a line is an item of a list, if no "+" in the line says that it is a sign: "-chills, +fever"
+        return word if sign == "<minus>" and before == "\n" and _PLUS.match(self.text, end) is None else sign
+
+    def _answer(self, at: int) -> str:
+        """Return "+ve" or "-ve" for a sign at the end of its item, which is about what stands before it: "fever +, chills -", "fever (-)"; or ""."""
+        text, start = self.text, self.starts[at]
+        line = text.rfind("\n", max(start - _SIGNED_LINE, 0), start) + 1 or max(start - _SIGNED_LINE, 0)
+        end = text.find("\n", start, start + _SIGNED_LINE)
+        line_text = text[line : end if end >= 0 else start + _SIGNED_LINE]
+        alone = text[start - 1 : start] == "(" or len(_SIGNS.findall(line_text)) > 1
+        if not alone or re.search(r"\w ?\(?\Z", text[max(start - 3, 0) : start]) is None:
+            return ""
+        return "+ve" if self.words[at] == "+" else "-ve"
 
     def _fixed(self, breaks: Iterable[int]) -> set[int]:
         """Return the tokens that begin a line, a section or a known sentence. No trigger crosses these boundaries."""
@@ -429,9 +484,13 @@ class _Note:
         before = self.words[at - 1] if at else ""
         if after and not after.isspace() and after not in ",\"')]":
             return after.isupper() and len(before) > 2 and self.starts[at] == self.ends[at - 1]  # "fever.Cough"
+        if self.words[at] == "?" and _ASKS.search(self.text, max(self.starts[at] - 4, 0), self.starts[at]) is not None:
+            return False
         if after == "," and tuple(self.words[max(at - 3, 0) : at]) in _EXPLAINS:
             return False
         following = self.text[self.starts[at + 1]] if after != "," else "A"
+        if before in _ANSWERS and following.isupper():  # "Chest pain: no. Cough: yes"
+            return True
         return before not in _ABBREVIATED and (len(before) > 1 or not following.islower())
 
     def _ends_line(self, at: int, place: int) -> bool:
@@ -497,9 +556,12 @@ class _Note:
                     or ending
                     or (rule.direction == "items" and self._ends_item(rule.category, first, last, begin, end))
                 ):
-                    alone = ending and place > 1 and not any(word[0].isalnum() for word in self.words[begin:first])
-                    if alone and "\n" not in self.text[self.ends[max(begin - 2, 0)] : self.starts[first]]:
-                        begin = self.bounds[place - 2]  # a trigger alone in its table cell, such as "| no |", applies to the cell before it
+                    alone = (ending or self.words[last - 1] == ",") and place > 1 and not any(word[0].isalnum() for word in self.words[begin:first])
+                    if alone and ("\n" not in (gap := self.text[self.ends[max(begin - 2, 0)] : self.starts[first]]) or ":" in gap):
+                        # a trigger alone in its table cell, such as "| no |", or below its heading, applies to the cell or the heading
+                        begin = self.bounds[place - 2]
+                    if rule.category in PASSED and is_awaited(self.words, first, last, begin, self.item_words):
+                        continue
                     stop = bisect_left(stops, first) - 1
                     from_here = max(begin, stops[stop] + 1) if stop >= 0 else begin
                     start, to = (
@@ -507,11 +569,30 @@ class _Note:
                         if rule.direction == "items"
                         else (self._counted(first, from_here, rule.scope, -1), first)
                     )
+                    if rule.direction == "ending" and rule.category == "negated":
+                        start = self._after_answer(start, first)
+                    if rule.direction in ("backward", "ending") and (rule.category == "negated" or rule.category in PASSED):
+                        start = self._own_doubt(start, first)
                     if rule.direction == "closing":
                         start = last_item(self.words, start, first, self.findings.keys(), self.item_words)
                     if start < to:
                         found[rule.category, False].append((self.starts[start], self.ends[to - 1]))
         return [(key, _merged(spans)) for key, spans in found.items() if spans]
+
+    def _after_answer(self, start: int, first: int) -> int:
+        """Return the token after the answer of another label between token `start` and the answer at token `first`: "Rash: no" in "Cough: yes, Rash: no"."""
+        colons = [at for at in range(start, first - 1) if self.words[at] == ":"]
+        if not colons or self.words[first - 1] != ":":
+            return start
+        return next((at + 1 for at in range(colons[-1], first) if self.words[at] == ","), start)
+
+    def _own_doubt(self, start: int, first: int) -> int:
+        """Return the comma before the item of token `first`, if a doubt stands between token `start` and it: "possible pneumonia, PE ruled out"."""
+        comma = comma_before(self.words, first, start, self.item_words)
+        if comma is None:
+            return start
+        place = bisect_left(self.doubts, start)
+        return comma if place < len(self.doubts) and self.doubts[place] < comma else start
 
     def _mention_end(self, first: int, last: int) -> int:
         """Return the token after the longest mention that begins at a token from `first` to `last` - 1 and goes on after them; `last` if there is none."""
@@ -627,7 +708,7 @@ class _Note:
 def _shared(node: dict[str, Any], known: dict[Any, Any]) -> dict[str, Any]:
     """Return a tree of triggers in which equal branches are one object. Most are equal, because triggers differ in their first words.
 
-    The 57,000 triggers take 2,000 objects instead of 200,000, which Python's garbage collector would look at again and again.
+    The 96,000 triggers take 2,000 objects instead of hundreds of thousands, which Python's garbage collector would look at again and again.
 
     Args:
         node: the tree. Under "" is the list of rules of the trigger that ends there.
@@ -652,9 +733,16 @@ def _trigger_words(trigger: str) -> list[str]:
     return [token for part in trigger.split() for token in _split(part)]
 
 
-@lru_cache(maxsize=10_000)  # 2,700 rows become 57,000 triggers, which share few words
+@lru_cache(maxsize=10_000)  # 3,400 rows become 96,000 triggers, which share few words
 def _split(part: str) -> tuple[str, ...]:
-    return (part,) if part.startswith("<") and part.endswith(">") else tuple(match[0].lower() for match in _TOKEN.finditer(part))
+    return (part,) if part.startswith("<") and part.endswith(">") else tuple(map(_word, _TOKEN.finditer(part.lower())))
+
+
+def _word(match: re.Match[str]) -> str:
+    """Return the word of a token in lower case, as triggers write it: "not" for the end of "isn't", "isn’t" and "isnt"."""
+    if match.lastgroup is None:
+        return match[0].replace("’", "'")
+    return "not" if match.lastgroup == "no" else _VERBS.get(match[0], match[0])
 
 
 def _expanded(trigger: str, classes: dict[str, list[str]]) -> list[str]:

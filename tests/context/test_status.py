@@ -120,6 +120,16 @@ def test_odd_text_is_read(text: str) -> None:
         "history of x on y, ",
         "after her son died of x ",
         "No acute findings, COPD, ",
+        "fever -, cough +, ",
+        "- x\n",
+        "x (-), ",
+        "-" + " " * 50,
+        "Cough: no, ",
+        "until x has resolved ",
+        "possible x, y negative, ",
+        "No x, the y was z ",
+        "isn't x doesnt ",
+        "PMH: x in 2015, on y, ",
     ],
 )
 def test_one_long_line_takes_linear_time(piece: str) -> None:
@@ -221,12 +231,27 @@ def test_likely_is_about_the_last_item_of_a_list_without_and(text: str, wanted: 
         ("History of rash on penicillin.", "rash", "penicillin", "historical"),  # it may be the cause
         ("History of swelling of the lips on lisinopril.", "swelling of the lips", "lisinopril", "historical"),
         ("History of cough variant asthma on albuterol.", "cough variant asthma", "albuterol", "-"),  # asthma is no reaction
+        ("PMH: Stroke in 2015, on aspirin", "Stroke", "aspirin", "-"),
+        ("Past Medical History:\nDVT (2012) on warfarin", "DVT", "warfarin", "-"),
+        ("PMH: DVT in March 2012 on warfarin; gout", "DVT", "warfarin", "-"),
+        ("PMH: MI 2 years ago, on metoprolol", "MI", "metoprolol", "-"),
+        ("PMH: Epilepsy since childhood, on Keppra", "Epilepsy", "Keppra", "-"),
+        ("PMH: Stroke in 2015, on aspirin until 2018", "Stroke", "aspirin", "historical"),
+        ("PMH: rash in 2012 on penicillin", "rash", "penicillin", "historical"),
+        ("PMH: Stroke in 2015 after surgery on aspirin", "Stroke", "aspirin", "historical"),
     ],
 )
 def test_a_drug_that_is_taken_for_a_disease_of_the_past(text: str, finding: str, drug: str, wanted: str) -> None:
     found = several(text, finding, drug, drugs=[drug])
     assert "historical" in found[finding].split(",")
     assert found[drug] == wanted
+
+
+def test_a_drug_after_a_past_procedure_is_taken_now() -> None:
+    text = "PMH: CAD s/p CABG, on aspirin, gout"
+    places = [(text.index(name), text.index(name) + len(name)) for name in ("CAD", "CABG", "aspirin", "gout")]
+    found = RULES.statuses(text, places, (), dict(zip(places, (FINDING, PROCEDURE, DRUG, FINDING))))
+    assert [status["historical"] for status in found] == [True, True, False, True]
 
 
 def test_findings_after_a_drug_that_is_taken_now_stay_in_the_past() -> None:
