@@ -217,8 +217,8 @@ def _by_words(found: Candidates, text: str, kb: KnowledgeBase) -> Optional[Choic
 def _with_hints(known: List[Option], text: str, start: int, end: int, kb: KnowledgeBase) -> Tuple[List[Option], Set[str]]:
     """Return the options with the meanings to which words around the abbreviation point, and the concepts of these meanings.
 
-    Words directly beside it count more than others: "Echo: RA dilated, COPD". If a value follows, words that stand only near it count for what is
-    measured: "SBP 110" is a blood pressure in a note on ascites, too.
+    Words directly beside it count more than others: "Echo: RA dilated, COPD". If a value follows, and the abbreviation may stand for something that is
+    measured, words that stand only near it count for what is measured: "SBP 110" is a blood pressure in a note on ascites, too.
 
     Args:
         known: the options of the abbreviation.
@@ -227,12 +227,17 @@ def _with_hints(known: List[Option], text: str, start: int, end: int, kb: Knowle
         end: character after its last one.
         kb: the knowledge base; meanings that it does not have do not count.
     """
+
+    def is_measured(row: int) -> bool:
+        return not _AMOUNTS.isdisjoint(kb.types_of(row))
+
     valued = has_value(text[end : end + 24]) or _TENS.match(text, end) is not None
+    valued = valued and any(option.concept is not None and is_measured(kb.row_of(option.concept)) for option in known)
     more, hinted = list(known), set()
     around = list(hints(text, start, end))
     for hint in [hint for hint in around if hint.side in BESIDE] or around:
         rows = kb.rows_of(hint.concept)
-        if not rows or (valued and hint.side == NEAR and _AMOUNTS.isdisjoint(kb.types_of(rows[0]))):
+        if not rows or (valued and hint.side == NEAR and not is_measured(rows[0])):
             continue
         concept = kb.concept_id(rows[0])
         hinted.add(concept)

@@ -64,7 +64,7 @@ from .worded import worded
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W\d_]+)?|[^\s\w\-‐‑–/'’]|_|\n\s*\n")
 KEPT_FROM = 20_000  # with at least so many names, the phrases are stored in the cache
 SHOWN_FROM = 1_000_000  # with at least so many names, building the phrases takes more than ten seconds, and progress is shown
-RULES = 12  # increase it whenever names become words in another way (`_form`, `stem`, `_collect`), so that old caches are not used
+RULES = 13  # increase it whenever names become words in another way (`_form`, `stem`, `_collect`), so that old caches are not used
 FOLDER = "phrases"  # name of a folder in a saved component
 _REMEMBERED = 500_000  # words whose hashes are cached while names are read
 _LONGER = {PROCEDURE: with_contrast, FINDING: with_kind_of_fracture}  # group of a name -> what adds the words beside it that belong to it
@@ -401,7 +401,9 @@ class ConceptMatcher(DocComponent):
                 continue
             looked = [look(word) for word in found]
             letters_joined = len(found) == 3 and found[1] == "&" and len(found[0]) == len(found[2]) == 1  # "D&C"
-            if (all(says_little for _, says_little in looked) and not symbol and not letters_joined) or found[0] in _DENIES:
+            # "AS" is no name without words around it that point to a meaning; see `context.sense_words`
+            hinted_word = text in hinted or (text in sense_words.short_forms() and any(map(is_acronym, name.texts)))
+            if (all(says_little for _, says_little in looked) and not symbol and not letters_joined and not hinted_word) or found[0] in _DENIES:
                 continue
             for word in found:
                 if len(word) >= MIN_LETTERS:
@@ -420,7 +422,7 @@ class ConceptMatcher(DocComponent):
                 elif not known and (casing.is_plain(text) or (wanted and len(text) == 2)):
                     if not MEASURED.isdisjoint(name.tuis):
                         wanted += casing.WITH_VALUE
-                    elif text in sense_words.short_forms() and any(map(is_acronym, name.texts)):
+                    elif hinted_word:
                         wanted = CAPITALS + casing.WITH_HINT
                     else:
                         continue
@@ -949,7 +951,7 @@ def _stands_for_name(text: str, start: int, end: int, wanted: str) -> bool:
         return False
     if wanted.endswith(casing.WITH_HINT):
         wanted = wanted.removesuffix(casing.WITH_HINT)
-        if next(sense_words.hints(text, start, end), None) is None:
+        if (len(word) == 2 and not word.isupper()) or next(sense_words.hints(text, start, end), None) is None:  # "As" is no "AS"
             return False
     if wanted.endswith(casing.WITH_VALUE):
         wanted = wanted.removesuffix(casing.WITH_VALUE)

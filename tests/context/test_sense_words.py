@@ -11,7 +11,7 @@ import spacy
 from spacy_sapbert.build.linker import build_linker, read_source
 from spacy_sapbert.context.sense_model import COUNTED, SIGNALS, Meaning, SenseModel, normal
 from spacy_sapbert.context.sense_words import NEAR, _rows, hints
-from spacy_sapbert.context.senses import Senses, _with_hints
+from spacy_sapbert.context.senses import Option, Senses, _with_hints
 from spacy_sapbert.encoders.static import StaticEncoder
 from spacy_sapbert.indexes.exact import ExactIndex
 from spacy_sapbert.linker import SapBertLinker
@@ -155,8 +155,13 @@ def test_words_decide_the_meaning_of_a_word(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("text", "expected"), [("HCT, SDH", {"C0202691"}), ("HCT 33, SDH", set()), ("HCT 33, WBC 8", {"C0018935"})])
 def test_a_value_is_no_result_of_an_imaging(linker: SapBertLinker, text: str, expected: set[str]) -> None:
-    _, hinted = _with_hints([], text, 0, 3, linker.kb)
+    known = [Option(Meaning("hct", "hematocrit", ("C0018935",), 1.0), "C0018935")]
+    _, hinted = _with_hints(known, text, 0, 3, linker.kb)
     assert hinted == expected
+
+
+def test_a_value_decides_only_between_meanings_of_which_one_is_measured(linker: SapBertLinker) -> None:
+    assert _with_hints([], "HCT 33, SDH", 0, 3, linker.kb)[1] == {"C0202691"}  # as "TOF 4" is no heart defect near sugammadex
 
 
 @pytest.mark.parametrize(

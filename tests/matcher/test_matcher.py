@@ -896,6 +896,7 @@ def test_small_letters_before_an_acronym(text: str, expected: List[str]):
     ("text", "expected"),
     [
         ("QX of the brain, AIR in the brain", ["QX", "AIR"]),
+        ("AS of the brain; as in the brain, As in the brain", ["AS"]),  # a stop word
         ("QX of the lung, AIR in the lung", []),
         ("qx of the brain, air in the brain", []),  # in capitals only
         ("QV of the brain; qv of the brain", ["QV"]),  # no name of the knowledge base, but the table knows its meaning
@@ -908,13 +909,22 @@ def test_plain_words_and_two_letters_count_with_support_of_the_context(text: str
     def row(concept: str, capitals: bool = False) -> Any:
         return [(sense_words.Hint(concept, "meaning", sense_words.NEAR), frozenset(["brain"]), capitals)]
 
-    table = {"qx": row("C1"), "air": row("C1"), "qv": row("C1"), "qw": row("C2"), "plaque": row("C1"), "levo": row("C1"), "pro": row("C1", True)}
+    table = {
+        "qx": row("C1"),
+        "air": row("C1"),
+        "as": row("C1"),
+        "qv": row("C1"),
+        "qw": row("C2"),
+        "plaque": row("C1"),
+        "levo": row("C1"),
+        "pro": row("C1", True),
+    }
     monkeypatch.setattr(sense_words, "_rows", lambda: table)
     sense_words.short_forms.cache_clear()
     try:
-        assert sense_words.short_forms().keys() == {"qx", "air", "qv", "qw", "levo", "pro"}  # "plaque" is no short form
+        assert sense_words.short_forms().keys() == {"qx", "air", "as", "qv", "qw", "levo", "pro"}  # "plaque" is no short form
         assert sense_words.short_forms()["pro"] == (("C1",), True)
-        assert found(written(("QX", "T047", ""), ("AIR", "T047", ""), ("gout", "T047", "")), text) == expected
+        assert found(written(("QX", "T047", ""), ("AIR", "T047", ""), ("AS", "T047", ""), ("gout", "T047", "")), text) == expected
     finally:
         sense_words.short_forms.cache_clear()
 
