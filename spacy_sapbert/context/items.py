@@ -7,11 +7,15 @@ from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
 # classes of the table of rules that name words of items
-NAMES = ("link", "apart", "state", "assay", "study", "former", "after", "be", "tested", "sought", "subject", "reaction", "verb", "until", "dated")
+NAMES = (
+    *("link", "apart", "state", "assay", "study", "former", "after", "be", "tested", "sought", "subject", "reaction", "stated", "side", "finished"),
+    *("verb", "until", "dated", "relative", "seen", "matter", "degree", "resumed"),
+)
 _MARKS = frozenset(',;:()[]|"<>')
 _OPENING = frozenset(":([=|")  # marks between an item and what is said of it: "HIV: negative", "HIV (negative)", "| HIV | negative |"
 _ENDS = frozenset(",;")  # marks that end an item: the comma of "Fever: no, …"
 _PRESENT = frozenset(["has", "have", "is", "are"])
+_THEN = frozenset(["then", "later", "subsequently", "since", "but", ","])
 _STATEMENT_WORDS = 6  # words between "the" and its verb
 _DATE_WORDS = 8  # words and marks of a date
 _AWAITED_WORDS = 12  # words and marks between "until" and what is awaited
@@ -38,9 +42,17 @@ class Words(NamedTuple):
         sought: words of names of what a test looks for, which are not said of a patient alone: "HIV".
         subject: words with which a main clause begins after one with "after" or "since": "she".
         reaction: findings that a drug may cause.
+        stated: words at the end of an item that say that it is there: "daily".
+        side: words for a side of the body: "OU".
+        finished: words that say that a treatment is over: "received".
         verb: verbs of a statement: "was".
         until: words before what is awaited: "until".
         dated: words of a date: "in", "ago".
+        relative: names of relatives: "mother".
+        seen: words between a finding and its test: "no mass *seen* on CT".
+        matter: words that stand for a finding: "no *issues* on CT".
+        resumed: words that say that a treatment goes on: "restarted".
+        degree: words that begin an item of its own: "gout and *high* falls risk".
     """
 
     link: AbstractSet[str] = frozenset()
@@ -55,9 +67,17 @@ class Words(NamedTuple):
     sought: AbstractSet[str] = frozenset()
     subject: AbstractSet[str] = frozenset()
     reaction: AbstractSet[str] = frozenset()
+    stated: AbstractSet[str] = frozenset()
+    side: AbstractSet[str] = frozenset()
+    finished: AbstractSet[str] = frozenset()
     verb: AbstractSet[str] = frozenset()
     until: AbstractSet[str] = frozenset()
     dated: AbstractSet[str] = frozenset()
+    relative: AbstractSet[str] = frozenset()
+    seen: AbstractSet[str] = frozenset()
+    matter: AbstractSet[str] = frozenset()
+    degree: AbstractSet[str] = frozenset()
+    resumed: AbstractSet[str] = frozenset()
 
     @classmethod
     def of(cls, classes: Mapping[str, Sequence[str]]) -> Words:
@@ -110,7 +130,8 @@ def listed_items(words: Sequence[str], start: int, begin: int, kinds: Words, *, 
             break
         item = _start(words, before, begin, kinds)
         names = words[item:before]
-        if not 0 < sum(word[0].isalnum() for word in names) <= _MOST_WORDS or any(word in kinds.state or word[0].isdigit() for word in names):
+        told = any(word in kinds.state or word in kinds.side or word[0].isdigit() for word in names)
+        if told or not 0 < sum(word[0].isalnum() for word in names) <= _MOST_WORDS:
             break
         links.append(linked)
         at = item
@@ -278,6 +299,34 @@ def study_item(words: Sequence[str], verb: int, begin: int, kinds: Words) -> int
         return None
     endings = tuple(word[1:] for word in kinds.study if word.startswith("-"))
     return start if any(word in kinds.study or (endings and word.endswith(endings)) for word in item) else None
+
+
+def is_resumed(words: Sequence[str], start: int, end: int, kinds: Words) -> bool:
+    """Return whether the tokens from `start` to `end` - 1 say that what was stopped or held goes on: "held and restarted", but not "held, aspirin restarted"."""
+    end = min(end, start + _LONGEST)
+    return any(words[at] in kinds.resumed and (words[at - 1] in kinds.link or words[at - 1] in _THEN) for at in range(max(start, 1), end))
+
+
+def is_stated(words: Sequence[str], comma: int, end: int, kinds: Words) -> bool:
+    """Return whether the item after a comma says at its end that it is there: "cataract 2+" and "alcohol daily", but not "chills".
+
+    Args:
+        words: the tokens of a note.
+        comma: the token of the comma.
+        end: the token after the last one of the clause.
+        kinds: the words by which items are told apart.
+    """
+    last, end = comma + 1, min(end, comma + 1 + _LONGEST)
+    while last < end and words[last] not in _MARKS and words[last] not in (".", "-") and words[last] not in kinds.link - {"/"}:
+        last += 1
+    item = words[comma + 1 : last]
+    if len(item) < 2 or not item[0][0].isalpha() or not kinds.apart.isdisjoint(item):
+        return False
+    if item[-1] in ("+", "+ve"):
+        return item[-2] != "0"
+    if len(item) > 3 and item[-2] == "/" and item[-1][0].isdigit():  # "pain 3/10"
+        return item[-3][0].isdigit() and item[-3] != "0"
+    return item[-1] in kinds.stated or item[-1] in kinds.side or item[-2] == "last"
 
 
 def _start(words: Sequence[str], last: int, begin: int, kinds: Words) -> int:

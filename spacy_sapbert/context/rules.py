@@ -24,6 +24,8 @@ from .items import (
     comma_before,
     ends_item,
     is_awaited,
+    is_resumed,
+    is_stated,
     is_statement,
     is_year,
     item_before_comma,
@@ -45,6 +47,7 @@ FINDING, DRUG, PROCEDURE = "finding", "drug", "procedure"  # kinds of mentions; 
 OTHER = "other"  # a part of the body, a function, a place: the rules of findings hold for it, but it has no test
 AWAITED = "awaited"  # a disease whose test is pending
 PAST = "past"
+LACKING, HINTED = "lacking", "hinted"
 # categories that hold for some kinds of mentions only -> (status, kinds)
 PARTIAL = {
     "planned": ("hypothetical", (DRUG, PROCEDURE)),
@@ -58,30 +61,43 @@ PARTIAL = {
     "feared": ("hypothetical", (FINDING,)),  # "avoid falls"; a drug that is avoided is omitted
     "listed": ("historical", (FINDING, DRUG, PROCEDURE)),  # in a section; other words end it than the scope of a trigger
     PAST: ("historical", (FINDING, PROCEDURE)),  # after "on prednisone" in "history of asthma on prednisone"
+    LACKING: ("negated", (FINDING,)),  # after "on" in "no bleeding on aspirin"
+    HINTED: ("uncertain", (FINDING, DRUG, PROCEDURE)),  # not if it is negated, too: "no findings to suggest PE"
 }
+# category -> what it becomes after a terminator with "@findings"
+NARROWED = {"negated": LACKING, "uncertain": "suspected", HINTED: "suspected", "hypothetical": "feared"}
 PRESENT, RESOLVED = "present", "resolved"  # "present" takes "historical" from findings: "onset of back pain two months ago"
 DECIDED = "decided"  # a finding whose test has a result; it is neither suspected nor feared: "tested for influenza, positive"
 UNDECIDED = frozenset(["suspected", "feared"])
 DOUBTS = frozenset(["uncertain", "suspected"])
+HALTED = frozenset(["done", "omitted"])
 PASSED = frozenset(["historical", "over", "resolved", "done"])
 SCOPED = (*STATUSES, *PARTIAL, PRESENT, DECIDED)
 SECTION = "section"  # the direction that means all mentions of a section
 ADULT = "adult"  # a rule that holds in notes about an adult only
 DIRECTIONS = frozenset(
-    ["forward", "backward", "both", "leading", "first", "ending", "inside", "list", "opening", "items", "either", "closing", "aside", SECTION]
+    [
+        *("forward", "backward", "both", "leading", "first", "ending", "inside", "list", "opening", "items", "either", "closing", "aside", "own"),
+        *("near", "beside", SECTION),
+    ]
 )
 AT_STUDY = "study"  # after "@", of a terminator: the scope ends where the item of the test begins: "and the CT showed"
 UNJOINED = "unjoined"  # after "@", of a terminator: not if "or" follows, as in "no rash, small ulcers, or warts"
 AT_SENTENCE = "sentence"  # after "@", of a terminator: only if it begins a clause, and not the first one of its section
 AT_DRUG = "drug"  # after "@", of a terminator: for drugs only, if it stands between a finding and a drug: "history of asthma on albuterol"
 _OF_DRUGS = frozenset(["historical", "listed"])  # the categories whose scope it can end
+AT_REMARK = "remark"  # after "@", of a terminator: as "drug", but words may stand before the drug: "history of asthma: continue albuterol"
+AT_FINDINGS = "findings"  # after "@", of a terminator: the scope goes on for findings only. A word, not a mark, must stand after a finding: "no bleeding on aspirin"
+AT_REASON = "reason"  # after "@", of a terminator: only after a drug or procedure: "no metformin as she has kidney failure"
 AT_STATEMENT = "statement"  # after "@", of a terminator: only if a verb soon follows: ", the decompression was complete"
 AT_ITEM = "item"  # after "@", of a terminator: the scope ends at the comma before its item: "suspected influenza, RSV negative"
-TERMINATED = (AT_STUDY, UNJOINED, AT_SENTENCE, AT_DRUG, AT_STATEMENT, AT_ITEM)
+TERMINATED = (AT_STUDY, UNJOINED, AT_SENTENCE, AT_DRUG, AT_REMARK, AT_FINDINGS, AT_REASON, AT_STATEMENT, AT_ITEM)
 _LONGEST_TRIGGER = 100  # words and marks
 _JOINED_WORDS = 25  # words and marks in which the "or" is looked for
 _DATED_WORDS = 15  # words and marks after a statement in which a year is looked for
 _BEFORE_FINDING = frozenset(["a", "an", "the", "history", "hx", "of"])  # words between the beginning of an item and its finding
+_BEFORE_ITEM = frozenset([",", ":", "(", "-", "/", "and", "&"])
+_ENDS_ITEM = frozenset([",", ":", ")"])
 _OF = frozenset(["", "of", "in", "on", "to", "from", "with"])  # words after the noun that names a finding; "": it is the last word
 Span = tuple[int, int]  # first and last character + 1
 
@@ -103,6 +119,10 @@ _HARD = frozenset(";|•*!")
 _ENDS = frozenset(".?!")  # marks that may end a sentence
 _MARKS = frozenset([*_SIGN, *_HARD, ".", ")"])
 _ITEM = re.compile(r"[-*•>+]\s|\d{1,3}[.)]\s|[(\[]?[a-z][.)]\s", re.IGNORECASE)
+_DOUBTED = re.compile(r"[ \t](?!(?:yes|no|y|n|none|if|when)\b)(?:[a-z]|[A-Z]{2})")  # after the "?" of "pustules ? rosacea"
+# a line that begins with a time or a vital sign is about now: "10:30 vomited", "15min: nausea", "HR 140, pale"
+_NOW_LINE = re.compile(r"[ \t]*(?:\d{1,2}:\d\d\b|\d{4} ?(?:hrs?|h)\b|0\d{3}\b|\d{1,3} ?min\b|(?:T|HR|BP|RR|SpO2|Sats?|GCS|Temp|Fever)[ :]{0,2}\d)")
+_BLANK = re.compile(r"\n[ \t]*\n")
 _AGE = re.compile(
     r"\b(?P<number>\d{1,3})[\s-]*(?:(?P<years>years?|yrs?|y)|months?|mo|weeks?|wk|days?)[\s./-]*(?:old|o)\b"
     r"|\b(?P<short>\d{2,3})\s?(?-i:[MF])\b|\baged (?P<aged>\d{1,3})\b(?! (?:months|weeks|days))",  # "72M", "aged 72"
@@ -118,6 +138,8 @@ _TWO = "both"  # "both negative": the two items before it
 _CONTINUES = frozenset("a an the of or and nor for with without in on to any by from at as her his their is was has had have denies".split())  # noqa: SIM905
 _SIGNED = re.compile(r"\)?[ \t]{0,3}(?=[,;\n]|\.?\s{0,3}\Z)")  # after a sign that ends its item
 _SIGNS = re.compile(r"\w ?[+–−-][ \t]{0,3}(?:[,;]|\.?\s{0,3}\Z)")
+_SPACED = re.compile(r"[ \t]\w")
+_SPACED_SIGNS = re.compile(r"(?:(?<![^\n])|[,;:] )[ \t]{0,3}(?P<sign>[+–−-])[ \t]\w")
 _SIGNED_LINE = 200  # characters
 _PLUS = re.compile(r"[^\n]{0,200}[ ,;]\+[A-Za-z]")  # in the rest of a line
 _LEADING = 3  # a trigger begins its clause if fewer words than this stand before it: "About two years ago"
@@ -130,7 +152,7 @@ class Rule(NamedTuple):
 
     Attributes:
         category: a status, a category of `PARTIAL`, "present", "decided", "end" or "pseudo".
-        direction: forward, backward, both, leading, first, ending, closing, inside, list, opening, items, either or aside; for "end" the categories
+        direction: forward, backward, both, leading, first, ending, closing, inside, list, opening, items, either, aside, own, near or beside; for "end" the categories
             whose scope it ends, separated by commas.
         scope: maximum number of words in the scope; 0: the whole clause. For "end" the number of words of the trigger after which scopes end.
         sections: kinds of the sections in which it has an effect; empty: all. For "end", it may be one of `TERMINATED`.
@@ -220,6 +242,8 @@ class Rules:
             held = {category for (category, ahead), spans in ranges if _inside(spans, start if ahead else end - 1)}
             for section in note.names(start):
                 held |= {category for category in self._sections.get(section, ()) if not note.ended(category, start, kind)}
+            if "negated" in held or LACKING in held:
+                held.discard(HINTED)
             if DECIDED in held:
                 held.discard(DECIDED)
                 held -= UNDECIDED
@@ -288,6 +312,9 @@ class _Note:
                 self.findings[end] = min(first, self.findings.get(end, first))
         self.finding_starts = sorted(set(self.findings.values()))
         self.procedure_ends = {end for _, end, kind in marked if kind == PROCEDURE}
+        # the commas of ", and" and ", or"
+        self.list_ends = [at - 1 for at, word in enumerate(self.words) if word in item_words.link and at and self.words[at - 1] == ","]
+        self.treatment_ends = {end for _, end, kind in marked if kind in (DRUG, PROCEDURE)}
         self.drugs = {first for first, _, kind in marked if kind == DRUG}
         fixed = self._fixed(breaks)
         self.found = self._triggers(tree, fixed)
@@ -295,25 +322,18 @@ class _Note:
         # category -> tokens that end its scopes, in order
         self.stops: dict[str, list[int]] = {category: [] for category in SCOPED}
         self.drug_stops: dict[str, list[int]] = {category: [] for category in SCOPED}  # those that end scopes for drugs only
+        self.narrowed: dict[str, list[int]] = {category: [] for category in NARROWED}  # those after which scopes hold for findings only
         self.doubts: list[int] = []  # the first tokens of words such as "possible", in order
+        denials: dict[int, int] = {}
         for first, last, rules in self.found:
             for rule in rules:
+                if rule.category == "negated" and rule.direction == "forward":
+                    denials.setdefault(bisect_right(self.bounds, first), last)
                 if rule.category == "end":
                     place: int | None = first + rule.scope  # "INR on": the plan to monitor the INR ends after it
                     kept = self.stops
-                    if AT_STUDY in rule.sections:
-                        place = study_item(self.words, first, self.bounds[bisect_right(self.bounds, first) - 1], item_words)
-                    elif AT_ITEM in rule.sections:
-                        place = comma_before(self.words, first, self.bounds[bisect_right(self.bounds, first) - 1], item_words)
-                    elif AT_DRUG in rule.sections:
-                        kept = self.drug_stops
-                    if (
-                        (UNJOINED in rule.sections and self._joins(first))
-                        or (AT_SENTENCE in rule.sections and not self._follows_a_sentence(first, last))
-                        or (AT_DRUG in rule.sections and not self._names_a_treatment(first, last))
-                        or (AT_STATEMENT in rule.sections and not is_statement(self.words, last, item_words))
-                    ):
-                        place = None
+                    if rule.sections:
+                        place, kept = self._stop(rule, first, last)
                     if place is not None:
                         for category in rule.direction.split(","):
                             kept[category].append(place)
@@ -322,8 +342,42 @@ class _Note:
                 elif rule.direction in ("forward", "items") and rule.category in DOUBTS:
                     self.doubts.append(first)
         self.stops[RESOLVED] += self.stops["over"]
-        for places in (*self.stops.values(), *self.drug_stops.values()):
+        self.stops[HINTED] += self.stops["uncertain"]
+        self.narrowed[HINTED] += self.narrowed["uncertain"]
+        for comma in self._stated_items(denials):
+            self.stops["negated"].append(comma)
+            self.stops["absent"].append(comma)
+        for places in (*self.stops.values(), *self.drug_stops.values(), *self.narrowed.values()):
             places.sort()
+
+    def _stop(self, rule: Rule, first: int, last: int) -> tuple[int | None, dict[str, list[int]]]:
+        """Return the token where scopes end for a terminator with words after "@", None if they don't, and where to note it.
+
+        Args:
+            rule: the terminator.
+            first: the first token of its trigger.
+            last: the token after its last one.
+        """
+        kinds = rule.sections
+        if AT_DRUG in kinds:
+            return first + rule.scope if self._names_a_treatment(first, last) else None, self.drug_stops
+        if AT_REMARK in kinds:
+            return first + rule.scope if self._is_remark(first, last) else None, self.drug_stops
+        if AT_FINDINGS in kinds:
+            after = self._follows_a_finding(first) if self.words[first][0].isalpha() else self._ends_alternatives(first)
+            return first + rule.scope if after else None, self.narrowed
+        place: int | None = first + rule.scope
+        if AT_STUDY in kinds or AT_ITEM in kinds:
+            find = study_item if AT_STUDY in kinds else comma_before
+            place = find(self.words, first, self.bounds[bisect_right(self.bounds, first) - 1], self.item_words)
+        if (
+            (UNJOINED in kinds and self._joins(first))
+            or (AT_SENTENCE in kinds and not self._follows_a_sentence(first, last))
+            or (AT_REASON in kinds and first not in self.treatment_ends)
+            or (AT_STATEMENT in kinds and not is_statement(self.words, last, self.item_words))
+        ):
+            place = None
+        return place, self.stops
 
     def _follows_a_sentence(self, first: int, last: int) -> bool:
         """Return whether the tokens from `first` to `last` - 1 begin a clause that is not about the past, and not the first one of its section."""
@@ -345,12 +399,73 @@ class _Note:
         """
         if last not in self.drugs:
             return False
-        before = undated(self.words, first - 1 if first and self.words[first - 1] == "," else first, self.findings.keys(), self.item_words)
+        end = first - 1 if first and self.words[first - 1] == "," else first
+        while end and self.words[end - 1] in self.item_words.side:
+            end -= 1
+        before = undated(self.words, end, self.findings.keys(), self.item_words)
         if self.words[first] == "," and before in self.procedure_ends:
             pass  # "coronary disease s/p stent, on clopidogrel"
         elif before not in self.findings or self._is_reaction(before):
             return False
         return not self._is_dated(first, last, self._next_item(last))
+
+    def _is_plan(self, at: int) -> bool:
+        """Return whether a token is in a clause of a family history that names no relative, and is not its first one: "Family history: DM in mother. Start metformin"."""
+        place = bisect_right(self.bounds, at) - 1
+        begin, end = self.bounds[place], self.bounds[place + 1] if place + 1 < len(self.bounds) else len(self.words)
+        section = bisect_right(self.section_starts, self.starts[at]) - 1
+        return self.starts[begin] > self.sections[section].body and self.item_words.relative.isdisjoint(self.words[begin:end])
+
+    def _is_now(self, char: int) -> bool:
+        """Return whether a character is in a line that begins with a time or a vital sign, after the first line of its section."""
+        section = self.sections[bisect_right(self.section_starts, char) - 1]
+        line = self.text.rfind("\n", section.body, char)
+        return line >= 0 and _NOW_LINE.match(self.text, line + 1) is not None
+
+    def _is_after_paragraph(self, at: int) -> bool:
+        """Return whether a blank line stands between a token and what follows the heading on its line: "FHx: mother DM", a blank line, "Fever, cough"."""
+        section = self.sections[bisect_right(self.section_starts, self.starts[at]) - 1]
+        clause = self.bounds[bisect_right(self.bounds, at) - 1]
+        head, line, rest = self.text[section.body : self.starts[clause]].partition("\n")
+        if not head.strip() or "\n" in self.text[section.start : section.body].strip(" ") or _BLANK.search(line + rest) is None:
+            return False
+        end = self.bounds[bisect_right(self.bounds, at)] if bisect_right(self.bounds, at) < len(self.bounds) else len(self.words)
+        return self.item_words.relative.isdisjoint(self.words[clause:end])
+
+    def _is_remark(self, first: int, last: int) -> bool:
+        """Return whether the tokens from `first` to `last` - 1 stand between a finding and a remark on what is done for it now: the colon of "asthma: continue albuterol"."""
+        place = bisect_right(self.bounds, first)
+        end = min(self.bounds[place] if place < len(self.bounds) else len(self.words), last + _DATED_WORDS)
+        said = self.words[last:end]
+        return first in self.findings and not self._is_dated(first, last) and self.item_words.finished.isdisjoint(said)
+
+    def _follows_a_finding(self, at: int) -> bool:
+        """Return whether a finding stands before a token, or before a word such as "seen": before "on" in "no mass seen on CT"."""
+        words = self.item_words
+        while at and (self.words[at - 1] in words.side or self.words[at - 1] in words.seen):
+            at -= 1
+        return at in self.findings or (at > 0 and self.words[at - 1] in words.matter)
+
+    def _ends_alternatives(self, at: int) -> bool:
+        """Return whether a mark is not the comma of a list with "and" or "or": "r/o PE, CTPA ordered", but not "r/o PE, dissection, or MI"."""
+        if self.words[at] != ",":
+            return True
+        place = bisect_right(self.list_ends, at)
+        return place == len(self.list_ends) or self.list_ends[place] > at + _JOINED_WORDS
+
+    def _stated_items(self, denials: Mapping[int, int]) -> list[int]:
+        """Return the commas before items that say that they are there, and are in no list with "or": "no NVI, cataract 2+".
+
+        Args:
+            denials: place of a clause in `bounds` -> the token after its first denial.
+        """
+        found = []
+        for place, begin in denials.items():
+            end = self.bounds[place] if place < len(self.bounds) else len(self.words)
+            found += [
+                at for at in range(begin, end) if self.words[at] == "," and is_stated(self.words, at, end, self.item_words) and not self._joins(at)
+            ]
+        return found
 
     def _is_reaction(self, end: int) -> bool:
         """Return whether the finding that ends before a token is one that a drug may cause: "GI bleed", "swelling of the lips"."""
@@ -372,13 +487,26 @@ class _Note:
         """Return the name that triggers use for a sign directly before a word: "<query>" for the "?" of "?PE"; otherwise the sign itself."""
         start, end = self.starts[at], self.ends[at]
         word, before = self.words[at], self.text[start - 1] if start else "\n"
+        if word == "?" and before in " \t" and _DOUBTED.match(self.text, end) is not None:
+            return _SIGN[word]  # "pustules ? rosacea"
         if word != "?" and _SIGNED.match(self.text, end) and (answer := self._answer(at)):
             return answer
+        if word != "?" and _SPACED.match(self.text, end) is not None and self._is_spaced_sign(start):
+            return _SIGN[word]
         if not self.text[end : end + 1].isalpha() or before not in " \t,;(:/\n":
             return word
         sign = _SIGN[word]
         # a dash at the beginning of a line is an item of a list, if no "+" in the line says that it is a sign: "-chills, +fever"
         return word if sign == "<minus>" and before == "\n" and _PLUS.match(self.text, end) is None else sign
+
+    def _is_spaced_sign(self, start: int) -> bool:
+        """Return whether the sign at a character begins an item of a line of items with both signs: "- CP, - SOB, + cough"."""
+        line = max(self.text.rfind("\n", max(start - _SIGNED_LINE, 0), start) + 1, start - _SIGNED_LINE, 0)
+        end = self.text.find("\n", start, start + _SIGNED_LINE)
+        signs = [
+            (sign.start("sign"), sign["sign"] == "+") for sign in _SPACED_SIGNS.finditer(self.text, line, end if end >= 0 else start + _SIGNED_LINE)
+        ]
+        return any(place == start for place, _ in signs) and len({plus for _, plus in signs}) > 1
 
     def _answer(self, at: int) -> str:
         """Return "+ve" or "-ve" for a sign at the end of its item, which is about what stands before it: "fever +, chills -", "fever (-)"; or ""."""
@@ -517,6 +645,8 @@ class _Note:
                 place = bisect_right(self.bounds, first)
                 begin = self.bounds[place - 1]
                 end = self.bounds[place] if place < len(self.bounds) else n
+                if rule.category in HALTED and is_resumed(self.words, last, end, self.item_words):
+                    continue
                 stops = self.stops[rule.category]
                 leading = rule.direction == "leading" and sum(word[0].isalnum() for word in self.words[begin : min(first, begin + 12)]) < _LEADING
                 if rule.direction == "first":  # numbers may precede: "2) Start aspirin"
@@ -537,8 +667,12 @@ class _Note:
                     found[rule.category, True].append((self.starts[last - 1], self.ends[to - 1]))
                 if rule.direction == "opening":  # not after a mention: "HIV negative, …"
                     leading = not self._ends_item(rule.category, first, last, begin, end) and not self._is_compound(first)
-                if (rule.direction in ("forward", "both", "list", "aside") or leading or after > last) and after < end:
+                if rule.direction == "beside":
+                    leading = last in self.finding_starts and (first == begin or self.words[first - 1] in _BEFORE_ITEM)
+                if (rule.direction in ("forward", "both", "list", "aside", "near") or leading or after > last) and after < end:
                     to = self._counted(after, end_here, rule.scope, 1)
+                    if rule.direction == "near":
+                        to = next((at for at in range(after, to) if self.words[at] in _ENDS_ITEM), to)
                     if rule.direction == "aside":
                         to = main_clause(self.words, after, to, self.item_words)
                     drugs = self.drug_stops[rule.category]
@@ -546,13 +680,18 @@ class _Note:
                     if stop < len(drugs) and drugs[stop] < to and rule.category == "historical":
                         found[PAST, True].append((self.starts[drugs[stop]], self.ends[to - 1]))
                         to = drugs[stop]
+                    narrowed = self.narrowed.get(rule.category, [])
+                    stop = bisect_left(narrowed, after)
+                    if stop < len(narrowed) and narrowed[stop] < to:
+                        found[NARROWED[rule.category], True].append((self.starts[narrowed[stop]], self.ends[to - 1]))
+                        to = narrowed[stop]
                     if to > after:
                         found[rule.category, True].append((self.starts[after], self.ends[to - 1]))
                 ending = rule.direction in ("ending", "closing", "items") and not any(
                     word[0].isalnum() for word in self.words[last : min(end, last + 12)]
                 )
                 if (
-                    rule.direction in ("backward", "both")
+                    rule.direction in ("backward", "both", "own")
                     or ending
                     or (rule.direction == "items" and self._ends_item(rule.category, first, last, begin, end))
                 ):
@@ -567,6 +706,8 @@ class _Note:
                     start, to = (
                         self._items(first, last, from_here, rule)
                         if rule.direction == "items"
+                        else self._own(first, from_here, rule.scope)
+                        if rule.direction == "own"
                         else (self._counted(first, from_here, rule.scope, -1), first)
                     )
                     if rule.direction == "ending" and rule.category == "negated":
@@ -628,8 +769,21 @@ class _Note:
             return item_before_comma(self.words, first, begin, self.item_words, most)
         if start == last or (rule.category == AWAITED and not self._is_assay(start, last)):
             return last, last
-        whole = listed_items(self.words, start, begin, self.item_words, joined=rule.category == AWAITED, most=most)
+        whole = listed_items(self._glued, start, begin, self.item_words, joined=rule.category == AWAITED, most=most)
         return (whole, last) if whole < start else (self._counted(last, start, rule.scope, -1), last)
+
+    def _own(self, first: int, begin: int, scope: int) -> tuple[int, int]:
+        """Return (first token, last token + 1) of the last words of the item before token `first`, and of its list with "and": of "stroke or falls" in "…, stroke or falls risk"."""
+        start, _ = own_item(self.words, first, begin, self.item_words)
+        alone = start < first and self.words[start] in self.item_words.degree
+        for at in range(start + 1, first):
+            if self.words[at] in self.item_words.degree or (
+                self.words[at] == "-" and self.ends[at - 1] < self.starts[at] and self.ends[at] < self.starts[at + 1]
+            ):
+                start, alone = at, True
+        if start < first and not alone:
+            start = listed_items(self.words, start, begin, self.item_words, joined=True)
+        return max(start, self._counted(first, begin, scope, -1)), first
 
     def _is_assay(self, start: int, last: int) -> bool:
         """Return whether some tokens are the name of a disease and words for its test: "hepatitis C antibodies"."""
@@ -637,6 +791,15 @@ class _Note:
         while at > start and at not in self.findings and (self.words[at - 1] in self.item_words.assay or not self.words[at - 1][0].isalnum()):
             at -= 1
         return at > start and at in self.findings
+
+    @cached_property
+    def _glued(self) -> list[str]:
+        """The tokens; a figure that touches the letters before it is no figure: the "2" of "JAK2"."""
+        words = self.words
+        return [
+            f"x{word}" if at and word[0].isdigit() and self.starts[at] == self.ends[at - 1] and words[at - 1][-1].isalpha() else word
+            for at, word in enumerate(words)
+        ]
 
     @cached_property
     def adult(self) -> bool:
@@ -694,7 +857,11 @@ class _Note:
         It ends for the clause. The status family ends for the rest of the section, because "she" is then the patient.
         """
         token = bisect_right(self.starts, char) - 1
+        if self._is_now(char):
+            return True
         if category == "family":
+            if (kind in (DRUG, PROCEDURE) and self._is_plan(token)) or self._is_after_paragraph(token):
+                return True
             place = bisect_right(self.section_starts, char) - 1
             begin = bisect_left(self.starts, self.sections[place].body)
         else:
@@ -708,7 +875,7 @@ class _Note:
 def _shared(node: dict[str, Any], known: dict[Any, Any]) -> dict[str, Any]:
     """Return a tree of triggers in which equal branches are one object. Most are equal, because triggers differ in their first words.
 
-    The 96,000 triggers take 2,000 objects instead of hundreds of thousands, which Python's garbage collector would look at again and again.
+    The 113,000 triggers take 2,000 objects instead of hundreds of thousands, which Python's garbage collector would look at again and again.
 
     Args:
         node: the tree. Under "" is the list of rules of the trigger that ends there.
@@ -733,7 +900,7 @@ def _trigger_words(trigger: str) -> list[str]:
     return [token for part in trigger.split() for token in _split(part)]
 
 
-@lru_cache(maxsize=10_000)  # 3,400 rows become 96,000 triggers, which share few words
+@lru_cache(maxsize=10_000)  # 3,700 rows become 113,000 triggers, which share few words
 def _split(part: str) -> tuple[str, ...]:
     return (part,) if part.startswith("<") and part.endswith(">") else tuple(map(_word, _TOKEN.finditer(part.lower())))
 
@@ -777,10 +944,12 @@ def _problem(row: list[str], classes: Mapping[str, list[str]]) -> str:
         return f"no class {unknown[0]!r} is defined above."
     if category != "class" and row[0].startswith(("<number>", "<year>")):
         return "a trigger does not begin with a number."
-    if category == "end" and (not set(way.split(",")) <= set(SCOPED) or (at and places not in TERMINATED)):
+    if category == "end" and (not set(way.split(",")) <= set(SCOPED) or (at and not set(places.split(";")) <= set(TERMINATED))):
         return f"{direction!r} does not name statuses. Use {', '.join(SCOPED)}, separated by commas."
-    if category == "end" and places == AT_DRUG and not set(way.split(",")) <= _OF_DRUGS:
-        return f"{direction!r} does not end the past. Before @{AT_DRUG}, use {' or '.join(sorted(_OF_DRUGS))}."
+    if category == "end" and places == AT_FINDINGS and not set(way.split(",")) <= set(NARROWED):
+        return f"{direction!r}: before @{AT_FINDINGS}, use {' or '.join(sorted(NARROWED))}."
+    if category == "end" and places in (AT_DRUG, AT_REMARK) and not set(way.split(",")) <= _OF_DRUGS:
+        return f"{direction!r} does not end the past. Before @{places}, use {' or '.join(sorted(_OF_DRUGS))}."
     if scope and not scope.isdigit():
         return f"scope {scope!r} is not a number of words."
     return ""

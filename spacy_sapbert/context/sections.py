@@ -29,7 +29,8 @@ _LINE = re.compile(
 _DASH = re.compile(r"[ \t]+(?:-{1,2}|–|—|=+>?)[ \t]+")
 _BRACKET = re.compile(r"\([^()]*\)|\[[^\[\]]*\]")
 _BOUNDS = frozenset(",.;:!?\n\t()|*")
-_AFTER = re.compile(r"[\s:,*_=-]*")  # between a title and what follows it
+# between a title and what follows it; the "-" of "ROS: -fever, +chills" is a sign of what follows
+_AFTER = re.compile(r"(?:[\s:,*_=]|-(?![A-Za-z][^\n]{0,200}[ ,;]\+[A-Za-z]))*")
 _LINE_START = re.compile(r"[#>*\-•=_ \t]*(?:\d{1,2}[.)][ \t]*)?[#>*\-•=_ \t]*")  # marks and numbers before a title
 _WORD = re.compile(r"[^\W\d_]+")
 _SAYS = re.compile(

@@ -234,7 +234,7 @@ def test_parts_of_a_dose_are_what_fhir_writes(pieces: list[str]) -> None:
     ("text", "traits"),
     [
         ("patient no longer taking warfarin", ["NEGATION"]),  # the example of the developer guide
-        ("Stopped warfarin.", ["NEGATION"]),
+        ("Stopped warfarin.", ["NEGATION", "PAST_HISTORY"]),
         ("The warfarin was held.", ["NEGATION"]),
         ("She was told to avoid warfarin.", ["NEGATION"]),
         ("She does not take warfarin.", ["NEGATION"]),

@@ -1,0 +1,176 @@
+"""Where the scope of a status ends: at tests and drugs after a denial, at new statements, at plans after a family history, and at lines about now."""
+
+from __future__ import annotations
+
+import pytest
+
+from spacy_sapbert.context.rules import DRUG, FINDING, PROCEDURE, SHIPPED, Rules
+from spacy_sapbert.context.sections import find_sections
+from spacy_sapbert.errors import SapbertError
+
+RULES = Rules(SHIPPED.read_text(encoding="utf-8"))
+HEADER = "trigger\tcategory\tdirection\tscope\n"
+KINDS = {"f": FINDING, "d": DRUG, "p": PROCEDURE}
+
+
+def statuses(text: str, *mentions: str, rules: Rules = RULES) -> list[str]:
+    """Return the statuses of mentions that are all known to the rules. A mention is written as its kind, a colon and its words: "d:aspirin"."""
+    places, kinds = [], {}
+    for mention in mentions:
+        kind, _, words = mention.partition(":")
+        place = (text.index(words), text.index(words) + len(words))
+        places.append(place)
+        kinds[place] = KINDS[kind]
+    return [",".join(name for name, true in status.items() if true) or "-" for status in rules.statuses(text, places, kinds=kinds)]
+
+
+@pytest.mark.parametrize(
+    ("text", "finding", "means"),
+    [
+        ("No PE on CTPA.", "f:PE", "p:CTPA"),
+        ("No PFO by bubble study.", "f:PFO", "p:bubble study"),
+        ("No vegetations seen on TTE.", "f:vegetations", "p:TTE"),
+        ("No evidence of recurrence on the last PET-CT.", "f:recurrence", "p:PET-CT"),
+        ("No malignancy identified in biopsy.", "f:malignancy", "p:biopsy"),
+        ("No nausea with Zofran.", "f:nausea", "d:Zofran"),
+        ("No seizures on Keppra or valproate.", "f:seizures", "d:valproate"),
+        ("No GBS after flu shot.", "f:GBS", "d:flu shot"),
+        ("No ulcer OD after steroids.", "f:ulcer", "d:steroids"),
+    ],
+)
+def test_a_test_or_drug_after_a_denied_finding_is_not_denied(text: str, finding: str, means: str) -> None:
+    assert statuses(text, finding, means) == ["negated", "-"]
+
+
+@pytest.mark.parametrize(
+    ("text", "mentions", "wanted"),
+    [
+        ("No surgery with anesthesia.", ["p:surgery", "p:anesthesia"], ["negated", "negated"]),
+        ("No fever, aspirin or warfarin.", ["f:fever", "d:aspirin"], ["negated", "negated"]),
+        ("No pain on exertion or rash.", ["f:pain", "f:rash"], ["negated", "negated"]),
+        ("No cough with fever.", ["f:cough", "f:fever"], ["negated", "negated"]),
+        ("Not taking aspirin with food.", ["d:aspirin"], ["negated"]),
+    ],
+)
+def test_other_tests_drugs_and_findings_stay_denied(text: str, mentions: list[str], wanted: list[str]) -> None:
+    assert statuses(text, *mentions) == wanted
+
+
+def test_why_a_treatment_was_not_given_is_not_denied() -> None:
+    assert statuses("No metformin as hyperkalemic.", "d:metformin", "f:hyperkalemic") == ["negated", "-"]
+    assert statuses("No fever as such, no rash.", "f:fever", "f:rash") == ["negated", "negated"]
+    assert statuses("No MRI d/t pacemaker.", "p:MRI", "p:pacemaker") == ["negated", "-"]
+
+
+@pytest.mark.parametrize(
+    ("text", "mentions", "wanted"),
+    [
+        ("r/o PE, CTPA today.", ["f:PE", "p:CTPA"], ["uncertain", "-"]),
+        ("r/o BCC -> shave biopsy.", ["f:BCC", "p:shave biopsy"], ["uncertain", "-"]),
+        ("DDx nevus vs melanoma: excision done.", ["f:nevus", "f:melanoma", "p:excision"], ["uncertain", "uncertain", "-"]),
+        ("r/o PE, pneumonia.", ["f:PE", "f:pneumonia"], ["uncertain", "uncertain"]),
+        # a list: "dissection" may be named by a concept of a procedure
+        ("r/o PE, dissection, or MI.", ["f:PE", "p:dissection", "f:MI"], ["uncertain", "uncertain", "uncertain"]),
+    ],
+)
+def test_a_doubt_is_not_about_a_test_after_a_mark(text: str, mentions: list[str], wanted: list[str]) -> None:
+    assert statuses(text, *mentions) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "finding", "drug", "wanted"),
+    [
+        ("H/o asthma: continue albuterol.", "f:asthma", "d:albuterol", "-"),
+        ("h/o wet AMD OS on Eylea q8w.", "f:wet AMD", "d:Eylea", "-"),
+        ("PMH: AF (on apixaban), HTN.", "f:AF", "d:apixaban", "-"),
+        ("H/o breast cancer: treated with tamoxifen.", "f:breast cancer", "d:tamoxifen", "historical"),
+        ("H/o DVT: warfarin in 2015.", "f:DVT", "d:warfarin", "historical"),
+    ],
+)
+def test_a_drug_after_a_finding_of_the_past_is_current(text: str, finding: str, drug: str, wanted: str) -> None:
+    assert statuses(text, finding, drug) == ["historical", wanted]
+
+
+def test_a_relative_directly_before_a_finding_had_it() -> None:
+    text = "Father gout, mum psoriasis. Gave mother asthma leaflet."
+    assert statuses(text, "f:gout", "f:psoriasis", "f:asthma") == ["family", "family", "-"]
+    assert statuses("Mom - DM2.", "f:DM2") == ["family"]
+    assert statuses("Vaccine hesitancy: mom declines MMR.", "f:Vaccine hesitancy") == ["-"]
+
+
+@pytest.mark.parametrize(
+    ("text", "mention", "wanted"),
+    [
+        ("FHx: father gout. Start colchicine. CBC.", "p:CBC", "-"),
+        ("FHx: father gout. CBC today.", "p:CBC", "-"),
+        ("FHx: father gout. Mother had CABG.", "p:CABG", "family"),
+        ("FHx: CABG in father.", "p:CABG", "family"),
+        ("FHx: father gout. Stroke.", "f:Stroke", "family"),
+        ("FHx: father gout.\n\nFever, cough.", "f:Fever", "-"),
+        ("FHx: father gout.\n\nMother lupus.", "f:lupus", "family"),
+        ("FAMILY HISTORY:\nfather gout\n\nStroke", "f:Stroke", "family"),
+        ("FHx: father gout.\nHR 140, diaphoretic.", "f:diaphoretic", "-"),
+        ("FHx: father gout. Return if pain.", "f:pain", "hypothetical"),
+        ("PMH: asthma\n10:30 vomited", "f:vomited", "-"),
+        ("PMH: asthma\n15min: nausea", "f:nausea", "-"),
+        ("PMH: asthma\nOn arrival: drowsy", "f:drowsy", "-"),
+        ("PMH: asthma\nSats 91%, wheeze", "f:wheeze", "-"),
+        ("PMH: asthma\n2019: stroke", "f:stroke", "historical"),
+        ("PMH: asthma\n30 years of gout", "f:gout", "historical"),
+        ("PMH: 15min of asthma", "f:asthma", "historical"),
+    ],
+)
+def test_a_plan_or_a_line_about_now_ends_a_family_or_past_history(text: str, mention: str, wanted: str) -> None:
+    assert statuses(text, mention) == [wanted]
+
+
+def test_own_is_about_the_last_item_and_its_list_with_and() -> None:
+    rules = Rules(HEADER + "link\tclass\tand|or\t\ndegree\tclass\thigh\t\nrisk\thypothetical\town\t3\n")
+    text = "Gout, rash - asthma, stroke and falls risk."
+    assert statuses(text, "f:Gout", "f:asthma", "f:stroke", "f:falls", rules=rules) == ["-", "-", "hypothetical", "hypothetical"]
+    assert statuses("Gout - stroke risk.", "f:Gout", "f:stroke", rules=rules) == ["-", "hypothetical"]
+    assert statuses("Gout and high falls risk.", "f:Gout", "f:falls", rules=rules) == ["-", "hypothetical"]
+    assert statuses("Gout in the left big toe risk.", "f:Gout", "f:toe", rules=rules) == ["-", "hypothetical"]  # three words at most
+
+
+def test_near_ends_at_a_comma_and_beside_needs_a_finding_directly_after_it() -> None:
+    rules = Rules(HEADER + "after\thistorical\tnear\t3\nkin\tfamily\tbeside\t3\n")
+    assert statuses("After gout, rash.", "f:gout", "f:rash", rules=rules) == ["historical", "-"]
+    assert statuses("kin gout, and kin bad rash.", "f:gout", "f:rash", rules=rules) == ["family", "-"]
+    assert statuses("told kin gout.", "f:gout", rules=rules) == ["-"]
+
+
+def test_what_is_hinted_is_uncertain_only_if_it_is_not_denied() -> None:
+    rules = Rules(HEADER + "to suggest\thinted\tforward\t\nno\tnegated\tforward\t\n")
+    assert statuses("Wheeze to suggest asthma.", "f:asthma", rules=rules) == ["uncertain"]
+    assert statuses("No wheeze to suggest asthma.", "f:asthma", rules=rules) == ["negated"]
+
+
+def test_a_comma_before_an_item_that_is_there_ends_a_denial() -> None:
+    rules = Rules(HEADER + "link\tclass\tand|or\t\nstated\tclass\tdaily\t\nside\tclass\tou\t\nno\tnegated\tforward\t\n")
+    for item in ("ulcer 2+", "ulcer OU", "ulcer daily", "ulcer +", "ulcer last year", "ulcer 3/10"):
+        assert statuses(f"No rash, {item}.", "f:rash", "f:ulcer", rules=rules) == ["negated", "-"], item
+    for item in ("ulcer", "ulcer 0/10", "ulcer OU or warts", "daily ulcer"):
+        assert statuses(f"No rash, {item}.", "f:rash", "f:ulcer", rules=rules) == ["negated", "negated"], item
+
+
+@pytest.mark.parametrize("row", ["no\tend\tover@findings\t", "no\tend\tnegated@remark\t", "no\tend\tnegated@findings;elsewhere\t"])
+def test_a_terminator_that_does_not_fit_its_category_is_refused(row: str) -> None:
+    with pytest.raises(SapbertError, match="E403"):
+        Rules(HEADER + row + "\n")
+
+
+def test_a_sign_after_a_heading_is_no_mark_of_the_heading() -> None:
+    assert [
+        note[section.body :] for note in ("ROS: -fever, +chills", "Plan: -start aspirin", "Plan: - aspirin") for section in find_sections(note)
+    ] == [
+        "-fever, +chills",
+        "start aspirin",
+        "aspirin",
+    ]
+
+
+@pytest.mark.parametrize("title", ["Dev", "Env", "School", "Sleep", "Imm", "Voiding", "Adherence"])
+def test_short_headings_end_a_past_history(title: str) -> None:
+    note = f"PMHx: asthma.\n{title}: snoring."
+    assert statuses(note, "f:asthma", "f:snoring") == ["historical", "-"]
