@@ -64,7 +64,7 @@ from .worded import worded
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W\d_]+)?|[^\s\w\-‐‑–/'’]|_|\n\s*\n")
 KEPT_FROM = 20_000  # with at least so many names, the phrases are stored in the cache
 SHOWN_FROM = 1_000_000  # with at least so many names, building the phrases takes more than ten seconds, and progress is shown
-RULES = 13  # increase it whenever names become words in another way (`_form`, `stem`, `_collect`), so that old caches are not used
+RULES = 15  # increase it whenever names become words in another way (`_form`, `stem`, `_collect`), so that old caches are not used
 FOLDER = "phrases"  # name of a folder in a saved component
 _REMEMBERED = 500_000  # words whose hashes are cached while names are read
 _LONGER = {PROCEDURE: with_contrast, FINDING: with_kind_of_fracture}  # group of a name -> what adds the words beside it that belong to it
@@ -400,7 +400,7 @@ class ConceptMatcher(DocComponent):
             if not self.qualifiers and self.types is None and casing.only_qualifies(name.tuis):
                 continue
             looked = [look(word) for word in found]
-            letters_joined = len(found) == 3 and found[1] == "&" and len(found[0]) == len(found[2]) == 1  # "D&C"
+            letters_joined = len(found) == 3 and found[1] == "&" and len(found[0]) == len(found[2].removesuffix("s")) == 1  # "D&C", "U&Es"
             # "AS" is no name without words around it that point to a meaning; see `context.sense_words`
             hinted_word = text in hinted or (text in sense_words.short_forms() and any(map(is_acronym, name.texts)))
             if (all(says_little for _, says_little in looked) and not symbol and not letters_joined and not hinted_word) or found[0] in _DENIES:
@@ -435,7 +435,7 @@ class ConceptMatcher(DocComponent):
                 continue
             whole.add(hashes, label)
             bare = [hashed for hashed, word in zip(hashes, found) if word[0].isalnum()]
-            if bare and len(bare) < len(hashes) and not letters_joined:
+            if 1 < len(bare) < len(hashes) and not letters_joined:  # "HR+" is not "HR"
                 unmarked.add(bare, label)
         for hashes, label in possessives:
             whole.add(hashes, label)

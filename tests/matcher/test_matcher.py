@@ -154,6 +154,10 @@ def test_min_chars_and_long_names():
             matcher("fever", min_chars=wrong)
 
 
+def test_one_word_with_a_sign_is_not_the_word_alone():
+    assert found(matcher("HR+", "# clinic"), "HR+ cancer, HR 80, # clinic, clinic") == ["HR+", "# clinic"]
+
+
 def test_digits_and_greek_letters():
     component = matcher("type 2 diabetes", "vitamin d", "α-thalassaemia", "factor viii")
     assert found(component, "Type 2 diabetes, Vitamin D, Α-Thalassaemia; FACTOR VIII. type 1 diabetes") == [
@@ -883,8 +887,8 @@ def test_a_stop_word_in_capitals_counts_in_capitals_only(text: str, expected: Li
 
 
 def test_two_capitals_with_an_ampersand_are_a_name_in_capitals_only():
-    component = written(("D&C", "T061", "D and C"), ("T&A", "T061", ""))
-    assert found(component, "D&C, D & C, T&A; d&c, t & a, D C, vitamin D and C") == ["D&C", "D & C", "T&A"]
+    component = written(("D&C", "T061", "D and C"), ("T&A", "T061", ""), ("U&Es", "T059", ""))
+    assert found(component, "D&C, D & C, T&A, U&Es; d&c, t & a, D C, vitamin D and C") == ["D&C", "D & C", "T&A", "U&Es"]
 
 
 @pytest.mark.parametrize(("text", "expected"), [("pRBC, 2 units of pRBCs, PRBC", ["pRBC", "pRBCs", "PRBC"]), ("prbc, Prbc, pRbc, packRBC", [])])
