@@ -72,6 +72,7 @@ UNDECIDED = frozenset(["suspected", "feared"])
 DOUBTS = frozenset(["uncertain", "suspected"])
 HALTED = frozenset(["done", "omitted"])
 PASSED = frozenset(["historical", "over", "resolved", "done"])
+ENDED_NOW = frozenset(["family", "historical", "listed"])  # what a line about now ends; not a condition: "Return if:", "Temp 101"
 SCOPED = (*STATUSES, *PARTIAL, PRESENT, DECIDED)
 SECTION = "section"  # the direction that means all mentions of a section
 ADULT = "adult"  # a rule that holds in notes about an adult only
@@ -120,8 +121,10 @@ _ENDS = frozenset(".?!")  # marks that may end a sentence
 _MARKS = frozenset([*_SIGN, *_HARD, ".", ")"])
 _ITEM = re.compile(r"[-*•>+]\s|\d{1,3}[.)]\s|[(\[]?[a-z][.)]\s", re.IGNORECASE)
 _DOUBTED = re.compile(r"[ \t](?!(?:yes|no|y|n|none|if|when)\b)(?:[a-z]|[A-Z]{2})")  # after the "?" of "pustules ? rosacea"
-# a line that begins with a time or a vital sign is about now: "10:30 vomited", "15min: nausea", "HR 140, pale"
-_NOW_LINE = re.compile(r"[ \t]*(?:\d{1,2}:\d\d\b|\d{4} ?(?:hrs?|h)\b|0\d{3}\b|\d{1,3} ?min\b|(?:T|HR|BP|RR|SpO2|Sats?|GCS|Temp|Fever)[ :]{0,2}\d)")
+# a line that begins with a time or a vital sign is about now: "10:30 vomited", "15min: nausea", "HR 140, pale", but not "T2DM"
+_NOW_LINE = re.compile(
+    r"[ \t]*(?:\d{1,2}:\d\d\b|\d{4} ?(?:hrs?|h)\b|0\d{3}\b|\d{1,3} ?min\b|(?:HR|BP|RR|SpO2|Sats?|GCS|Temp|Fever)[ :]{0,2}\d|T(?:[ :]{1,2}\d|(?:3\d|9\d|10\d)\b))"
+)
 _BLANK = re.compile(r"\n[ \t]*\n")
 _AGE = re.compile(
     r"\b(?P<number>\d{1,3})[\s-]*(?:(?P<years>years?|yrs?|y)|months?|mo|weeks?|wk|days?)[\s./-]*(?:old|o)\b"
@@ -411,10 +414,9 @@ class _Note:
 
     def _is_plan(self, at: int) -> bool:
         """Return whether a token is in a clause of a family history that names no relative, and is not its first one: "Family history: DM in mother. Start metformin"."""
-        place = bisect_right(self.bounds, at) - 1
-        begin, end = self.bounds[place], self.bounds[place + 1] if place + 1 < len(self.bounds) else len(self.words)
-        section = bisect_right(self.section_starts, self.starts[at]) - 1
-        return self.starts[begin] > self.sections[section].body and self.item_words.relative.isdisjoint(self.words[begin:end])
+        clause = bisect_right(self.bounds, at) - 1
+        section = self.sections[bisect_right(self.section_starts, self.starts[at]) - 1]
+        return self.starts[self.bounds[clause]] > section.body and clause not in self._clauses_with_relatives
 
     def _is_now(self, char: int) -> bool:
         """Return whether a character is in a line that begins with a time or a vital sign, after the first line of its section."""
@@ -424,13 +426,25 @@ class _Note:
 
     def _is_after_paragraph(self, at: int) -> bool:
         """Return whether a blank line stands between a token and what follows the heading on its line: "FHx: mother DM", a blank line, "Fever, cough"."""
-        section = self.sections[bisect_right(self.section_starts, self.starts[at]) - 1]
-        clause = self.bounds[bisect_right(self.bounds, at) - 1]
-        head, line, rest = self.text[section.body : self.starts[clause]].partition("\n")
-        if not head.strip() or "\n" in self.text[section.start : section.body].strip(" ") or _BLANK.search(line + rest) is None:
-            return False
-        end = self.bounds[bisect_right(self.bounds, at)] if bisect_right(self.bounds, at) < len(self.bounds) else len(self.words)
-        return self.item_words.relative.isdisjoint(self.words[clause:end])
+        section = bisect_right(self.section_starts, self.starts[at]) - 1
+        clause = bisect_right(self.bounds, at) - 1
+        return self._paragraphs[section] <= self.starts[self.bounds[clause]] and clause not in self._clauses_with_relatives
+
+    @cached_property
+    def _clauses_with_relatives(self) -> set[int]:
+        """The places in `bounds` of the clauses that name a relative."""
+        return {bisect_right(self.bounds, at) - 1 for at, word in enumerate(self.words) if word in self.item_words.relative}
+
+    @cached_property
+    def _paragraphs(self) -> list[int]:
+        """For each section, the character after the first blank line, if words stand on the line of its heading; otherwise the character after the text."""
+        found, text = [], self.text
+        for section in self.sections:
+            line = text.find("\n", section.body, section.end)
+            beside = line >= 0 and text[section.body : line].strip() and "\n" not in text[section.start : section.body].strip(" ")
+            blank = _BLANK.search(text, line, section.end) if beside else None
+            found.append(blank.end() if blank is not None else len(text) + 1)
+        return found
 
     def _is_remark(self, first: int, last: int) -> bool:
         """Return whether the tokens from `first` to `last` - 1 stand between a finding and a remark on what is done for it now: the colon of "asthma: continue albuterol"."""
@@ -647,6 +661,8 @@ class _Note:
                 end = self.bounds[place] if place < len(self.bounds) else n
                 if rule.category in HALTED and is_resumed(self.words, last, end, self.item_words):
                     continue
+                if rule.category == "done" and is_awaited(self.words, first, last, begin, self.item_words):
+                    continue  # "no driving until she is off her opioids"
                 stops = self.stops[rule.category]
                 leading = rule.direction == "leading" and sum(word[0].isalnum() for word in self.words[begin : min(first, begin + 12)]) < _LEADING
                 if rule.direction == "first":  # numbers may precede: "2) Start aspirin"
@@ -857,7 +873,7 @@ class _Note:
         It ends for the clause. The status family ends for the rest of the section, because "she" is then the patient.
         """
         token = bisect_right(self.starts, char) - 1
-        if self._is_now(char):
+        if category in ENDED_NOW and self._is_now(char):
             return True
         if category == "family":
             if (kind in (DRUG, PROCEDURE) and self._is_plan(token)) or self._is_after_paragraph(token):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 
 from spacy_sapbert.context.rules import DRUG, FINDING, PROCEDURE, SHIPPED, Rules
@@ -118,6 +120,10 @@ def test_a_relative_directly_before_a_finding_had_it() -> None:
         ("PMH: asthma\n2019: stroke", "f:stroke", "historical"),
         ("PMH: asthma\n30 years of gout", "f:gout", "historical"),
         ("PMH: 15min of asthma", "f:asthma", "historical"),
+        ("PMH: asthma\nT 38.5, cough", "f:cough", "-"),
+        ("PMH: asthma\nT38.5, cough", "f:cough", "-"),
+        ("PMH:\nasthma\nT2DM", "f:T2DM", "historical"),
+        ("Return if:\nheadache\nFever 101 or chest pain", "f:chest pain", "hypothetical"),
     ],
 )
 def test_a_plan_or_a_line_about_now_ends_a_family_or_past_history(text: str, mention: str, wanted: str) -> None:
@@ -174,3 +180,18 @@ def test_a_sign_after_a_heading_is_no_mark_of_the_heading() -> None:
 def test_short_headings_end_a_past_history(title: str) -> None:
     note = f"PMHx: asthma.\n{title}: snoring."
     assert statuses(note, "f:asthma", "f:snoring") == ["historical", "-"]
+
+
+def test_what_is_done_only_after_until_is_not_past() -> None:
+    assert statuses("No driving until she is off her pain medications.", "d:pain medications") == ["-"]
+    assert statuses("She is off her pain medications.", "d:pain medications") == ["historical"]
+
+
+@pytest.mark.parametrize("piece", ["gout. CBC, ", "gout\n", "gout, CBC, "])
+def test_a_long_family_history_takes_linear_time(piece: str) -> None:
+    """30,000 mentions took more than a minute when each read the section from its beginning."""
+    text = "FHx: father MI. " + piece * (10**6 // len(piece))
+    mentions = [(at, at + 4) for at in range(16, len(text) - 4, 33)]
+    start = time.process_time()
+    assert len(RULES.statuses(text, mentions, kinds=dict.fromkeys(mentions, PROCEDURE))) == len(mentions)
+    assert time.process_time() - start < 30
