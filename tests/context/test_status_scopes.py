@@ -38,6 +38,10 @@ def statuses(text: str, *mentions: str, rules: Rules = RULES) -> list[str]:
         ("No seizures on Keppra or valproate.", "f:seizures", "d:valproate"),
         ("No GBS after flu shot.", "f:GBS", "d:flu shot"),
         ("No ulcer OD after steroids.", "f:ulcer", "d:steroids"),
+        ("No DVT, on heparin.", "f:DVT", "d:heparin"),
+        ("Diabetes, no neuropathy, on metformin.", "f:neuropathy", "d:metformin"),
+        ("No fever, started on amoxicillin.", "f:fever", "d:amoxicillin"),
+        ("No rejection, continue tacrolimus.", "f:rejection", "d:tacrolimus"),
     ],
 )
 def test_a_test_or_drug_after_a_denied_finding_is_not_denied(text: str, finding: str, means: str) -> None:
@@ -52,6 +56,8 @@ def test_a_test_or_drug_after_a_denied_finding_is_not_denied(text: str, finding:
         ("No pain on exertion or rash.", ["f:pain", "f:rash"], ["negated", "negated"]),
         ("No cough with fever.", ["f:cough", "f:fever"], ["negated", "negated"]),
         ("Not taking aspirin with food.", ["d:aspirin"], ["negated"]),
+        ("No fever, chills, on exertion pain, or rash.", ["f:chills", "f:pain", "f:rash"], ["negated", "negated", "negated"]),
+        ("Not on aspirin, heparin or warfarin.", ["d:aspirin", "d:heparin", "d:warfarin"], ["negated", "negated", "negated"]),
     ],
 )
 def test_other_tests_drugs_and_findings_stay_denied(text: str, mentions: list[str], wanted: list[str]) -> None:
