@@ -94,11 +94,13 @@ AT_STATEMENT = "statement"  # after "@", of a terminator: only if a verb soon fo
 AT_ITEM = "item"  # after "@", of a terminator: the scope ends at the comma before its item: "suspected influenza, RSV negative"
 TERMINATED = (AT_STUDY, UNJOINED, AT_SENTENCE, AT_DRUG, AT_REMARK, AT_FINDINGS, AT_REASON, AT_STATEMENT, AT_ITEM)
 _LONGEST_TRIGGER = 100  # words and marks
-_JOINED_WORDS = 25  # words and marks in which the "or" is looked for
+_JOINED_WORDS = 25  # words and marks in which the "and" or "or" of a list is looked for
+_LISTED_WORDS = 80  # words and marks in which the "or" at the end of a list of denied findings is looked for
 _DATED_WORDS = 15  # words and marks after a statement in which a year is looked for
 _BEFORE_FINDING = frozenset(["a", "an", "the", "history", "hx", "of"])  # words between the beginning of an item and its finding
 _BEFORE_ITEM = frozenset([",", ":", "(", "-", "/", "and", "&"])
 _ENDS_ITEM = frozenset([",", ":", ")"])
+_TOLD = frozenset(["had", "was", "were", "did", "died"])  # words of a sentence that tells what was, and is no plan
 _OF = frozenset(["", "of", "in", "on", "to", "from", "with"])  # words after the noun that names a finding; "": it is the last word
 Span = tuple[int, int]  # first and last character + 1
 
@@ -413,10 +415,15 @@ class _Note:
         return not self._is_dated(first, last, self._next_item(last))
 
     def _is_plan(self, at: int) -> bool:
-        """Return whether a token is in a clause of a family history that names no relative, and is not its first one: "Family history: DM in mother. Start metformin"."""
+        """Return whether a token is in a clause of a family history that is about no relative: "Family history: DM in mother. Start metformin".
+
+        It is not the first clause of the section, and has no word of the past, as in "Father MI. He had a stent."
+        """
         clause = bisect_right(self.bounds, at) - 1
         section = self.sections[bisect_right(self.section_starts, self.starts[at]) - 1]
-        return self.starts[self.bounds[clause]] > section.body and clause not in self._clauses_with_relatives
+        end = self.bounds[clause + 1] if clause + 1 < len(self.bounds) else len(self.words)
+        told = not _TOLD.isdisjoint(self.words[self.bounds[clause] : min(end, self.bounds[clause] + _DATED_WORDS)])
+        return self.starts[self.bounds[clause]] > section.body and clause not in self._clauses_with_relatives and not told
 
     def _is_now(self, char: int) -> bool:
         """Return whether a character is in a line that begins with a time or a vital sign, after the first line of its section."""
@@ -772,7 +779,7 @@ class _Note:
         """Return whether "or" follows a token in its clause: then it is in a list."""
         place = bisect_right(self.bounds, at)
         end = self.bounds[place] if place < len(self.bounds) else len(self.words)
-        return not {"or", "nor"}.isdisjoint(self.words[at : min(end, at + _JOINED_WORDS)])
+        return not {"or", "nor"}.isdisjoint(self.words[at : min(end, at + _LISTED_WORDS)])
 
     def _items(self, first: int, after: int, begin: int, rule: Rule) -> tuple[int, int]:
         """Return (first token, last token + 1) of the items that a rule is about, before its trigger; both are equal if there is none.

@@ -113,6 +113,7 @@ def test_a_relative_directly_before_a_finding_had_it() -> None:
         ("FHx: father gout. CBC today.", "p:CBC", "-"),
         ("FHx: father gout. Mother had CABG.", "p:CABG", "family"),
         ("FHx: CABG in father.", "p:CABG", "family"),
+        ("FHx: mother died at 67. She did abuse alcohol.", "d:alcohol", "family"),
         ("FHx: father gout. Stroke.", "f:Stroke", "family"),
         ("FHx: father gout.\n\nFever, cough.", "f:Fever", "-"),
         ("FHx: father gout.\n\nMother lupus.", "f:lupus", "family"),
