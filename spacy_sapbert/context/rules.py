@@ -92,7 +92,8 @@ AT_FINDINGS = "findings"  # after "@", of a terminator: the scope goes on for fi
 AT_REASON = "reason"  # after "@", of a terminator: only after a drug or procedure: "no metformin as she has kidney failure"
 AT_STATEMENT = "statement"  # after "@", of a terminator: only if a verb soon follows: ", the decompression was complete"
 AT_ITEM = "item"  # after "@", of a terminator: the scope ends at the comma before its item: "suspected influenza, RSV negative"
-TERMINATED = (AT_STUDY, UNJOINED, AT_SENTENCE, AT_DRUG, AT_REMARK, AT_FINDINGS, AT_REASON, AT_STATEMENT, AT_ITEM)
+AT_LAST = "last"  # after "@", of a terminator: only if it begins the last item of a short list, and not after "denies" or "no history of": "no edema, prior DVT"
+TERMINATED = (AT_LAST, AT_STUDY, UNJOINED, AT_SENTENCE, AT_DRUG, AT_REMARK, AT_FINDINGS, AT_REASON, AT_STATEMENT, AT_ITEM)
 _LONGEST_TRIGGER = 100  # words and marks
 _JOINED_WORDS = 25  # words and marks in which the "and" or "or" of a list is looked for
 _LISTED_WORDS = 80  # words and marks in which the "or" at the end of a list of denied findings is looked for
@@ -100,6 +101,7 @@ _DATED_WORDS = 15  # words and marks after a statement in which a year is looked
 _BEFORE_FINDING = frozenset(["a", "an", "the", "history", "hx", "of"])  # words between the beginning of an item and its finding
 _BEFORE_ITEM = frozenset([",", ":", "(", "-", "/", "and", "&"])
 _ENDS_ITEM = frozenset([",", ":", ")"])
+_LISTS = frozenset(["denies", "denied", "denying", "deny", "history", "hx", "negative", "h"])  # words of denials that lists follow; "h" of "h/o"
 _TOLD = frozenset(["had", "was", "were", "did", "died"])  # words of a sentence that tells what was, and is no plan
 _OF = frozenset(["", "of", "in", "on", "to", "from", "with"])  # words after the noun that names a finding; "": it is the last word
 Span = tuple[int, int]  # first and last character + 1
@@ -379,10 +381,21 @@ class _Note:
             (UNJOINED in kinds and self._joins(first))
             or (AT_SENTENCE in kinds and not self._follows_a_sentence(first, last))
             or (AT_REASON in kinds and first not in self.treatment_ends)
+            or (AT_LAST in kinds and not self._is_last(first, last))
             or (AT_STATEMENT in kinds and not is_statement(self.words, last, self.item_words))
         ):
             place = None
         return place, self.stops
+
+    def _is_last(self, first: int, last: int) -> bool:
+        """Return whether no finding follows the item of the tokens `first` to `last` - 1 of a denial, and the denial is no list such as "denies …"."""
+        place = bisect_right(self.bounds, first)
+        begin, end = self.bounds[place - 1], self.bounds[place] if place < len(self.bounds) else len(self.words)
+        if not _LISTS.isdisjoint(self.words[max(begin, first - _LISTED_WORDS) : first]):
+            return False
+        comma = next((at for at in range(last, min(end, last + _JOINED_WORDS)) if self.words[at] == ","), end)
+        at = bisect_right(self.finding_starts, comma)
+        return comma == end or at == len(self.finding_starts) or self.finding_starts[at] > comma + 1
 
     def _follows_a_sentence(self, first: int, last: int) -> bool:
         """Return whether the tokens from `first` to `last` - 1 begin a clause that is not about the past, and not the first one of its section."""
@@ -695,7 +708,8 @@ class _Note:
                 if (rule.direction in ("forward", "both", "list", "aside", "near") or leading or after > last) and after < end:
                     to = self._counted(after, end_here, rule.scope, 1)
                     if rule.direction == "near":
-                        to = next((at for at in range(after, to) if self.words[at] in _ENDS_ITEM), to)
+                        listed = rule.category == "negated" and self._joins(after)  # "not nauseated, vomiting or dizzy"
+                        to = next((at for at in range(after, to) if self.words[at] in _ENDS_ITEM and not listed), to)
                     if rule.direction == "aside":
                         to = main_clause(self.words, after, to, self.item_words)
                     drugs = self.drug_stops[rule.category]

@@ -103,6 +103,7 @@ def test_a_relative_directly_before_a_finding_had_it() -> None:
     text = "Father gout, mum psoriasis. Gave mother asthma leaflet."
     assert statuses(text, "f:gout", "f:psoriasis", "f:asthma") == ["family", "family", "-"]
     assert statuses("Mom - DM2.", "f:DM2") == ["family"]
+    assert statuses("Mother anxious, child wheezing.", "f:anxious", "f:wheezing") == ["family", "-"]
     assert statuses("Vaccine hesitancy: mom declines MMR.", "f:Vaccine hesitancy") == ["-"]
 
 
@@ -165,6 +166,14 @@ def test_a_comma_before_an_item_that_is_there_ends_a_denial() -> None:
         assert statuses(f"No rash, {item}.", "f:rash", "f:ulcer", rules=rules) == ["negated", "-"], item
     for item in ("ulcer", "ulcer 0/10", "ulcer OU or warts", "daily ulcer"):
         assert statuses(f"No rash, {item}.", "f:rash", "f:ulcer", rules=rules) == ["negated", "negated"], item
+
+
+def test_a_terminator_with_last_holds_for_the_last_item_of_a_short_list() -> None:
+    rules = Rules(HEADER + "no\tnegated\tforward\t\ndenies\tnegated\tforward\t\n, prior\tend\tnegated@last\t\n")
+    assert statuses("No rash, prior gout.", "f:gout", rules=rules) == ["-"]
+    assert statuses("No rash, prior gout, iron daily.", "f:gout", rules=rules) == ["-"]
+    assert statuses("No rash, prior gout, ulcer.", "f:gout", "f:ulcer", rules=rules) == ["negated", "negated"]
+    assert statuses("Denies rash, prior gout.", "f:gout", rules=rules) == ["negated"]
 
 
 @pytest.mark.parametrize("row", ["no\tend\tover@findings\t", "no\tend\tnegated@remark\t", "no\tend\tnegated@findings;elsewhere\t"])
