@@ -708,8 +708,8 @@ class _Note:
                 if (rule.direction in ("forward", "both", "list", "aside", "near") or leading or after > last) and after < end:
                     to = self._counted(after, end_here, rule.scope, 1)
                     if rule.direction == "near":
-                        listed = rule.category == "negated" and self._joins(after)  # "not nauseated, vomiting or dizzy"
-                        to = next((at for at in range(after, to) if self.words[at] in _ENDS_ITEM and not listed), to)
+                        goes_on = rule.category == "negated" and self._joins(after)  # "not nauseated, vomiting or dizzy"
+                        to = next((at for at in range(after, to) if self.words[at] in _ENDS_ITEM and not goes_on), to)
                     if rule.direction == "aside":
                         to = main_clause(self.words, after, to, self.item_words)
                     drugs = self.drug_stops[rule.category]
