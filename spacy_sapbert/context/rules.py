@@ -72,6 +72,7 @@ UNDECIDED = frozenset(["suspected", "feared"])
 DOUBTS = frozenset(["uncertain", "suspected"])
 HALTED = frozenset(["done", "omitted"])
 PASSED = frozenset(["historical", "over", "resolved", "done"])
+ENDED_NOW = frozenset(["family", "historical", "listed"])  # what a line about now ends; not a condition: "Return if:", "Temp 101"
 SCOPED = (*STATUSES, *PARTIAL, PRESENT, DECIDED)
 SECTION = "section"  # the direction that means all mentions of a section
 ADULT = "adult"  # a rule that holds in notes about an adult only
@@ -91,13 +92,17 @@ AT_FINDINGS = "findings"  # after "@", of a terminator: the scope goes on for fi
 AT_REASON = "reason"  # after "@", of a terminator: only after a drug or procedure: "no metformin as she has kidney failure"
 AT_STATEMENT = "statement"  # after "@", of a terminator: only if a verb soon follows: ", the decompression was complete"
 AT_ITEM = "item"  # after "@", of a terminator: the scope ends at the comma before its item: "suspected influenza, RSV negative"
-TERMINATED = (AT_STUDY, UNJOINED, AT_SENTENCE, AT_DRUG, AT_REMARK, AT_FINDINGS, AT_REASON, AT_STATEMENT, AT_ITEM)
+AT_LAST = "last"  # after "@", of a terminator: only if it begins the last item of a short list, and not after "denies" or "no history of": "no edema, prior DVT"
+TERMINATED = (AT_LAST, AT_STUDY, UNJOINED, AT_SENTENCE, AT_DRUG, AT_REMARK, AT_FINDINGS, AT_REASON, AT_STATEMENT, AT_ITEM)
 _LONGEST_TRIGGER = 100  # words and marks
-_JOINED_WORDS = 25  # words and marks in which the "or" is looked for
+_JOINED_WORDS = 25  # words and marks in which the "and" or "or" of a list is looked for
+_LISTED_WORDS = 80  # words and marks in which the "or" at the end of a list of denied findings is looked for
 _DATED_WORDS = 15  # words and marks after a statement in which a year is looked for
 _BEFORE_FINDING = frozenset(["a", "an", "the", "history", "hx", "of"])  # words between the beginning of an item and its finding
 _BEFORE_ITEM = frozenset([",", ":", "(", "-", "/", "and", "&"])
 _ENDS_ITEM = frozenset([",", ":", ")"])
+_LISTS = frozenset(["denies", "denied", "denying", "deny", "history", "hx", "negative", "h"])  # words of denials that lists follow; "h" of "h/o"
+_TOLD = frozenset(["had", "was", "were", "did", "died"])  # words of a sentence that tells what was, and is no plan
 _OF = frozenset(["", "of", "in", "on", "to", "from", "with"])  # words after the noun that names a finding; "": it is the last word
 Span = tuple[int, int]  # first and last character + 1
 
@@ -120,8 +125,10 @@ _ENDS = frozenset(".?!")  # marks that may end a sentence
 _MARKS = frozenset([*_SIGN, *_HARD, ".", ")"])
 _ITEM = re.compile(r"[-*•>+]\s|\d{1,3}[.)]\s|[(\[]?[a-z][.)]\s", re.IGNORECASE)
 _DOUBTED = re.compile(r"[ \t](?!(?:yes|no|y|n|none|if|when)\b)(?:[a-z]|[A-Z]{2})")  # after the "?" of "pustules ? rosacea"
-# a line that begins with a time or a vital sign is about now: "10:30 vomited", "15min: nausea", "HR 140, pale"
-_NOW_LINE = re.compile(r"[ \t]*(?:\d{1,2}:\d\d\b|\d{4} ?(?:hrs?|h)\b|0\d{3}\b|\d{1,3} ?min\b|(?:T|HR|BP|RR|SpO2|Sats?|GCS|Temp|Fever)[ :]{0,2}\d)")
+# a line that begins with a time or a vital sign is about now: "10:30 vomited", "15min: nausea", "HR 140, pale", but not "T2DM"
+_NOW_LINE = re.compile(
+    r"[ \t]*(?:\d{1,2}:\d\d\b|\d{4} ?(?:hrs?|h)\b|0\d{3}\b|\d{1,3} ?min\b|(?:HR|BP|RR|SpO2|Sats?|GCS|Temp|Fever)[ :]{0,2}\d|T(?:[ :]{1,2}\d|(?:3\d|9\d|10\d)\b))"
+)
 _BLANK = re.compile(r"\n[ \t]*\n")
 _AGE = re.compile(
     r"\b(?P<number>\d{1,3})[\s-]*(?:(?P<years>years?|yrs?|y)|months?|mo|weeks?|wk|days?)[\s./-]*(?:old|o)\b"
@@ -374,10 +381,21 @@ class _Note:
             (UNJOINED in kinds and self._joins(first))
             or (AT_SENTENCE in kinds and not self._follows_a_sentence(first, last))
             or (AT_REASON in kinds and first not in self.treatment_ends)
+            or (AT_LAST in kinds and not self._is_last(first, last))
             or (AT_STATEMENT in kinds and not is_statement(self.words, last, self.item_words))
         ):
             place = None
         return place, self.stops
+
+    def _is_last(self, first: int, last: int) -> bool:
+        """Return whether no finding follows the item of the tokens `first` to `last` - 1 of a denial, and the denial is no list such as "denies …"."""
+        place = bisect_right(self.bounds, first)
+        begin, end = self.bounds[place - 1], self.bounds[place] if place < len(self.bounds) else len(self.words)
+        if not _LISTS.isdisjoint(self.words[max(begin, first - _LISTED_WORDS) : first]):
+            return False
+        comma = next((at for at in range(last, min(end, last + _JOINED_WORDS)) if self.words[at] == ","), end)
+        at = bisect_right(self.finding_starts, comma)
+        return comma == end or at == len(self.finding_starts) or self.finding_starts[at] > comma + 1
 
     def _follows_a_sentence(self, first: int, last: int) -> bool:
         """Return whether the tokens from `first` to `last` - 1 begin a clause that is not about the past, and not the first one of its section."""
@@ -410,11 +428,15 @@ class _Note:
         return not self._is_dated(first, last, self._next_item(last))
 
     def _is_plan(self, at: int) -> bool:
-        """Return whether a token is in a clause of a family history that names no relative, and is not its first one: "Family history: DM in mother. Start metformin"."""
-        place = bisect_right(self.bounds, at) - 1
-        begin, end = self.bounds[place], self.bounds[place + 1] if place + 1 < len(self.bounds) else len(self.words)
-        section = bisect_right(self.section_starts, self.starts[at]) - 1
-        return self.starts[begin] > self.sections[section].body and self.item_words.relative.isdisjoint(self.words[begin:end])
+        """Return whether a token is in a clause of a family history that is about no relative: "Family history: DM in mother. Start metformin".
+
+        It is not the first clause of the section, and has no word of the past, as in "Father MI. He had a stent."
+        """
+        clause = bisect_right(self.bounds, at) - 1
+        section = self.sections[bisect_right(self.section_starts, self.starts[at]) - 1]
+        end = self.bounds[clause + 1] if clause + 1 < len(self.bounds) else len(self.words)
+        told = not _TOLD.isdisjoint(self.words[self.bounds[clause] : min(end, self.bounds[clause] + _DATED_WORDS)])
+        return self.starts[self.bounds[clause]] > section.body and clause not in self._clauses_with_relatives and not told
 
     def _is_now(self, char: int) -> bool:
         """Return whether a character is in a line that begins with a time or a vital sign, after the first line of its section."""
@@ -424,13 +446,25 @@ class _Note:
 
     def _is_after_paragraph(self, at: int) -> bool:
         """Return whether a blank line stands between a token and what follows the heading on its line: "FHx: mother DM", a blank line, "Fever, cough"."""
-        section = self.sections[bisect_right(self.section_starts, self.starts[at]) - 1]
-        clause = self.bounds[bisect_right(self.bounds, at) - 1]
-        head, line, rest = self.text[section.body : self.starts[clause]].partition("\n")
-        if not head.strip() or "\n" in self.text[section.start : section.body].strip(" ") or _BLANK.search(line + rest) is None:
-            return False
-        end = self.bounds[bisect_right(self.bounds, at)] if bisect_right(self.bounds, at) < len(self.bounds) else len(self.words)
-        return self.item_words.relative.isdisjoint(self.words[clause:end])
+        section = bisect_right(self.section_starts, self.starts[at]) - 1
+        clause = bisect_right(self.bounds, at) - 1
+        return self._paragraphs[section] <= self.starts[self.bounds[clause]] and clause not in self._clauses_with_relatives
+
+    @cached_property
+    def _clauses_with_relatives(self) -> set[int]:
+        """The places in `bounds` of the clauses that name a relative."""
+        return {bisect_right(self.bounds, at) - 1 for at, word in enumerate(self.words) if word in self.item_words.relative}
+
+    @cached_property
+    def _paragraphs(self) -> list[int]:
+        """For each section, the character after the first blank line, if words stand on the line of its heading; otherwise the character after the text."""
+        found, text = [], self.text
+        for section in self.sections:
+            line = text.find("\n", section.body, section.end)
+            beside = line >= 0 and text[section.body : line].strip() and "\n" not in text[section.start : section.body].strip(" ")
+            blank = _BLANK.search(text, line, section.end) if beside else None
+            found.append(blank.end() if blank is not None else len(text) + 1)
+        return found
 
     def _is_remark(self, first: int, last: int) -> bool:
         """Return whether the tokens from `first` to `last` - 1 stand between a finding and a remark on what is done for it now: the colon of "asthma: continue albuterol"."""
@@ -647,6 +681,8 @@ class _Note:
                 end = self.bounds[place] if place < len(self.bounds) else n
                 if rule.category in HALTED and is_resumed(self.words, last, end, self.item_words):
                     continue
+                if rule.category == "done" and is_awaited(self.words, first, last, begin, self.item_words):
+                    continue  # "no driving until she is off her opioids"
                 stops = self.stops[rule.category]
                 leading = rule.direction == "leading" and sum(word[0].isalnum() for word in self.words[begin : min(first, begin + 12)]) < _LEADING
                 if rule.direction == "first":  # numbers may precede: "2) Start aspirin"
@@ -672,7 +708,8 @@ class _Note:
                 if (rule.direction in ("forward", "both", "list", "aside", "near") or leading or after > last) and after < end:
                     to = self._counted(after, end_here, rule.scope, 1)
                     if rule.direction == "near":
-                        to = next((at for at in range(after, to) if self.words[at] in _ENDS_ITEM), to)
+                        goes_on = rule.category == "negated" and self._joins(after)  # "not nauseated, vomiting or dizzy"
+                        to = next((at for at in range(after, to) if self.words[at] in _ENDS_ITEM and not goes_on), to)
                     if rule.direction == "aside":
                         to = main_clause(self.words, after, to, self.item_words)
                     drugs = self.drug_stops[rule.category]
@@ -756,7 +793,7 @@ class _Note:
         """Return whether "or" follows a token in its clause: then it is in a list."""
         place = bisect_right(self.bounds, at)
         end = self.bounds[place] if place < len(self.bounds) else len(self.words)
-        return not {"or", "nor"}.isdisjoint(self.words[at : min(end, at + _JOINED_WORDS)])
+        return not {"or", "nor"}.isdisjoint(self.words[at : min(end, at + _LISTED_WORDS)])
 
     def _items(self, first: int, after: int, begin: int, rule: Rule) -> tuple[int, int]:
         """Return (first token, last token + 1) of the items that a rule is about, before its trigger; both are equal if there is none.
@@ -857,7 +894,7 @@ class _Note:
         It ends for the clause. The status family ends for the rest of the section, because "she" is then the patient.
         """
         token = bisect_right(self.starts, char) - 1
-        if self._is_now(char):
+        if category in ENDED_NOW and self._is_now(char):
             return True
         if category == "family":
             if (kind in (DRUG, PROCEDURE) and self._is_plan(token)) or self._is_after_paragraph(token):

@@ -371,7 +371,7 @@ class ConceptMatcher(DocComponent):
             return
         short_forms = sense_words.short_forms()
         known = kb.find(list(short_forms))
-        for short in short_forms.keys() - known.keys():
+        for short in sorted(short_forms.keys() - known.keys()):  # always in one order, so that equal phrases are stored
             concepts, capitals = short_forms[short]
             tuis = next((kb.types_of(rows[0]) for concept_id in concepts if (rows := kb.rows_of(concept_id))), [])
             allowed = [tui for tui in tuis if self.types is None or tui in self.types]

@@ -933,6 +933,13 @@ def test_plain_words_and_two_letters_count_with_support_of_the_context(text: str
         sense_words.short_forms.cache_clear()
 
 
+def test_short_forms_are_added_in_one_order(monkeypatch: pytest.MonkeyPatch):
+    forms = [f"q{letter}" for letter in "nbvcxzlkjhgfdsapoiuytrewqm"]
+    monkeypatch.setattr(sense_words, "short_forms", lambda: {form: sense_words.ShortForm(("C1",), False) for form in forms})
+    names = written(("gout", "T047", ""))._hinted_names(Names(()))  # type: ignore[arg-type]
+    assert [name.name for name in names] == sorted(forms)
+
+
 def test_a_name_that_lists_disorders_is_one_mention_for_each():
     names = [("nausea and vomiting", "T184"), ("nausea", "T184"), ("vomiting", "T184"), ("head and neck", "T023"), ("head", "T023"), ("neck", "T023")]
     component = written(*((name, tui, "") for name, tui in [*names, ("hand, foot and mouth disease", "T047")]), all_key="sapbert")
