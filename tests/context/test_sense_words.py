@@ -55,7 +55,7 @@ from spacy_sapbert.linker import SapBertLinker
         ("chest pain without radiation", "radiation", ["radiating pain"]),
         ("glucose checks AC and HS for gestational diabetes", "AC", []),
         ("BPD 85 mm, AC 30 cm", "AC", ["abdominal circumference"]),
-        ("Smoking 1-2 PPD, skin dry", "PPD", []),
+        ("Smoking 1-2 PPD, skin dry", "PPD", ["packs per day"]),
         ("RIF, INH and PZA for TB, joint pain", "RIF", ["right iliac fossa", "rifampin"]),
         ("pain in the RIF", "RIF", ["right iliac fossa"]),
         ("PPD 12 mm", "PPD", ["tuberculin skin test"]),
