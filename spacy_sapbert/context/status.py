@@ -16,7 +16,8 @@ from ..errors import MissingFile, fail
 from ..files import writing_folder
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.semantic_types import groups, groups_of
-from .rules import DRUG, FINDING, OTHER, PROCEDURE, SHIPPED, Rules
+from .rules import Rules
+from .triggers import DRUG, FINDING, OTHER, PROCEDURE, SHIPPED
 
 FILE = "status_rules.tsv"
 # labels of spans that are not findings: groups of semantic types (CONC: "fish oil"), and usual labels of other recognisers

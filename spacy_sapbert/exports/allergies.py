@@ -6,7 +6,7 @@ import re
 from bisect import bisect_right
 from typing import NamedTuple
 
-from ..context.rules import find_sentences
+from ..context.clauses import find_sentences
 from ..context.sections import Section, find_sections, section_at
 from ..render.records import Row
 from .base import LinkedNote, groups_of, has

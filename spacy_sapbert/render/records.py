@@ -10,7 +10,7 @@ from typing import Any
 
 from spacy.tokens import Doc, Span, Token
 
-from ..context.rules import find_sentences
+from ..context.clauses import find_sentences
 from ..context.sections import find_sections, section_at
 from ..doc.spans import ALL, attribute_names
 from ..kb import semantic_types

@@ -1,0 +1,287 @@
+"""Find the scopes of triggers: the characters before or after a trigger where its category holds."""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from functools import cached_property
+
+from .clauses import Span, TokenizedNote
+from .items import (
+    Words,
+    alternatives,
+    comma_before,
+    ends_item,
+    is_awaited,
+    is_resumed,
+    item_before_comma,
+    last_item,
+    listed_items,
+    main_clause,
+    own_item,
+)
+from .mention_tokens import MentionTokens
+from .terminators import Terminators
+from .triggers import AWAITED, DECIDED, NARROWED, PAST, SCOPED, Rule
+
+HALTED = frozenset(["done", "omitted"])
+PASSED = frozenset(["historical", "over", "resolved", "done"])
+_BEFORE_ITEM = frozenset([",", ":", "(", "-", "/", "and", "&"])
+_ENDS_ITEM = frozenset([",", ":", ")"])
+_AGE = re.compile(
+    r"\b(?P<number>\d{1,3})[\s-]*(?:(?P<years>years?|yrs?|y)|months?|mo|weeks?|wk|days?)[\s./-]*(?:old|o)\b"
+    r"|\b(?P<short>\d{2,3})\s?(?-i:[MF])\b|\baged (?P<aged>\d{1,3})\b(?! (?:months|weeks|days))",  # "72M", "aged 72"
+    re.IGNORECASE,
+)
+_PARENT = re.compile(r"\b(?:mother|mom|father|dad|born to)\b", re.IGNORECASE)
+_GROWN = 16  # years
+_INTRODUCES = re.compile(r"[^.:;\n]{0,80}:")  # what may stand between a trigger and its list
+_MARKER = r"(?:(?:and\s+)?\(?(?:\d{1,2}|[a-h])[.)]|[-*•](?=\s))"
+_LISTED = re.compile(rf"[\s,]*{_MARKER}(?:(?![.;](?:[\s,]|\Z)|\n|,\s*{_MARKER}).){{1,300}}[.;]?")
+_MOST_ITEMS = 30
+_TWO = "both"  # "both negative": the two items before it
+_LEADING = 3  # a trigger begins its clause if fewer words than this stand before it: "About two years ago"
+
+
+class Scopes:
+    """The scopes of the triggers of a note.
+
+    Args:
+        note: the note.
+        bounds: the first token of each clause.
+        triggers: (first token, last token + 1, rules) of each trigger.
+        mentions: the tokens of the mentions.
+        item_words: the words that tell the items of a list apart.
+        terminators: where scopes end.
+    """
+
+    def __init__(
+        self,
+        note: TokenizedNote,
+        bounds: list[int],
+        triggers: Sequence[tuple[int, int, Sequence[Rule]]],
+        mentions: MentionTokens,
+        item_words: Words,
+        terminators: Terminators,
+    ) -> None:
+        self.note, self.bounds, self.triggers = note, bounds, triggers
+        self.mentions, self.item_words, self.terminators = mentions, item_words, terminators
+        self.text, self.words, self.starts, self.ends = note.text, note.words, note.starts, note.ends
+
+    def ranges(self) -> list[tuple[tuple[str, bool], list[Span]]]:
+        """Return ((category, whether the range is after its trigger), sorted disjoint ranges in characters) where categories hold."""
+        found: dict[tuple[str, bool], list[Span]] = {(category, ahead): [] for category in SCOPED for ahead in (True, False)}
+        n = len(self.words)
+        for first, last, rules in self.triggers:
+            for rule in rules:
+                if rule.category not in SCOPED or (rule.sections and (self.note.kind(self.starts[first]) in rule.sections) == rule.outside):
+                    continue
+                if rule.adult and not self.adult:
+                    continue
+                place = bisect_right(self.bounds, first)
+                begin = self.bounds[place - 1]
+                end = self.bounds[place] if place < len(self.bounds) else n
+                if rule.category in HALTED and is_resumed(self.words, last, end, self.item_words):
+                    continue
+                if rule.category == "done" and is_awaited(self.words, first, last, begin, self.item_words):
+                    continue  # "no driving until she is off her opioids"
+                stops = self.terminators.stops[rule.category]
+                leading = rule.direction == "leading" and sum(word[0].isalnum() for word in self.words[begin : min(first, begin + 12)]) < _LEADING
+                if rule.direction == "first":  # numbers may precede: "2) Start aspirin"
+                    leading = first - begin < 4 and not any(word[0].isalpha() for word in self.words[begin:first])
+                after = last  # where a scope ahead begins
+                if rule.direction == "inside" and last > first + 1:
+                    found[rule.category, True].append((self.starts[first + 1], self.ends[last - 1]))
+                    after = self._mention_end(first + 1, last)
+                if rule.direction == "list" and (listed := self._list(last)):
+                    found[rule.category, True].append(listed)
+                stop = bisect_left(stops, after)
+                end_here = min(end, stops[stop]) if stop < len(stops) else end
+                if rule.direction == "either":
+                    to = max(
+                        alternatives(self.words, last, end_here, self.item_words),
+                        self._counted(last, end_here, rule.scope, 1) if rule.scope else last,
+                    )
+                    found[rule.category, True].append((self.starts[last - 1], self.ends[to - 1]))
+                if rule.direction == "opening":  # not after a mention: "HIV negative, …"
+                    leading = not self._ends_item(rule.category, first, last, begin, end) and not self._is_compound(first)
+                if rule.direction == "beside":
+                    leading = last in self.mentions.finding_starts and (first == begin or self.words[first - 1] in _BEFORE_ITEM)
+                if (rule.direction in ("forward", "both", "list", "aside", "near") or leading or after > last) and after < end:
+                    to = self._counted(after, end_here, rule.scope, 1)
+                    if rule.direction == "near":
+                        goes_on = rule.category == "negated" and self.terminators.joins(after)  # "not nauseated, vomiting or dizzy"
+                        to = next((at for at in range(after, to) if self.words[at] in _ENDS_ITEM and not goes_on), to)
+                    if rule.direction == "aside":
+                        to = main_clause(self.words, after, to, self.item_words)
+                    drugs = self.terminators.drug_stops[rule.category]
+                    stop = bisect_left(drugs, after)
+                    if stop < len(drugs) and drugs[stop] < to and rule.category == "historical":
+                        found[PAST, True].append((self.starts[drugs[stop]], self.ends[to - 1]))
+                        to = drugs[stop]
+                    narrowed = self.terminators.narrowed.get(rule.category, [])
+                    stop = bisect_left(narrowed, after)
+                    if stop < len(narrowed) and narrowed[stop] < to:
+                        found[NARROWED[rule.category], True].append((self.starts[narrowed[stop]], self.ends[to - 1]))
+                        to = narrowed[stop]
+                    if to > after:
+                        found[rule.category, True].append((self.starts[after], self.ends[to - 1]))
+                ending = rule.direction in ("ending", "closing", "items") and not any(
+                    word[0].isalnum() for word in self.words[last : min(end, last + 12)]
+                )
+                if (
+                    rule.direction in ("backward", "both", "own")
+                    or ending
+                    or (rule.direction == "items" and self._ends_item(rule.category, first, last, begin, end))
+                ):
+                    alone = (ending or self.words[last - 1] == ",") and place > 1 and not any(word[0].isalnum() for word in self.words[begin:first])
+                    if alone and ("\n" not in (gap := self.text[self.ends[max(begin - 2, 0)] : self.starts[first]]) or ":" in gap):
+                        # a trigger alone in its table cell, such as "| no |", or below its heading, applies to the cell or the heading
+                        begin = self.bounds[place - 2]
+                    if rule.category in PASSED and is_awaited(self.words, first, last, begin, self.item_words):
+                        continue
+                    stop = bisect_left(stops, first) - 1
+                    from_here = max(begin, stops[stop] + 1) if stop >= 0 else begin
+                    start, to = (
+                        self._items(first, last, from_here, rule)
+                        if rule.direction == "items"
+                        else self._own(first, from_here, rule.scope)
+                        if rule.direction == "own"
+                        else (self._counted(first, from_here, rule.scope, -1), first)
+                    )
+                    if rule.direction == "ending" and rule.category == "negated":
+                        start = self._after_answer(start, first)
+                    if rule.direction in ("backward", "ending") and (rule.category == "negated" or rule.category in PASSED):
+                        start = self._own_doubt(start, first)
+                    if rule.direction == "closing":
+                        start = last_item(self.words, start, first, self.mentions.findings.keys(), self.item_words)
+                    if start < to:
+                        found[rule.category, False].append((self.starts[start], self.ends[to - 1]))
+        return [(key, _merged(spans)) for key, spans in found.items() if spans]
+
+    def _after_answer(self, start: int, first: int) -> int:
+        """Return the token after the answer of another label between token `start` and the answer at token `first`: "Rash: no" in "Cough: yes, Rash: no"."""
+        colons = [at for at in range(start, first - 1) if self.words[at] == ":"]
+        if not colons or self.words[first - 1] != ":":
+            return start
+        return next((at + 1 for at in range(colons[-1], first) if self.words[at] == ","), start)
+
+    def _own_doubt(self, start: int, first: int) -> int:
+        """Return the comma before the item of token `first`, if a doubt stands between token `start` and it: "possible pneumonia, PE ruled out"."""
+        comma = comma_before(self.words, first, start, self.item_words)
+        if comma is None:
+            return start
+        place = bisect_left(self.terminators.doubts, start)
+        return comma if place < len(self.terminators.doubts) and self.terminators.doubts[place] < comma else start
+
+    def _mention_end(self, first: int, last: int) -> int:
+        """Return the token after the longest mention that begins at a token from `first` to `last` - 1 and goes on after them; `last` if there is none."""
+        return max(last, *(self.mentions.mention_ends.get(token, last) for token in range(first, last)))
+
+    def _ends_item(self, category: str, first: int, last: int, begin: int, end: int) -> bool:
+        """Return whether the trigger of the tokens from `first` to `last` - 1 ends its item, or stands after a mention: it is about what is before it.
+
+        Its clause has the tokens from `begin` to `end` - 1. "Pending" after a mention may be about what follows: "fracture pending surgery".
+        """
+        return ends_item(self.words, last, end, self.item_words) or (
+            category not in (AWAITED, DECIDED) and first > begin and first in self.mentions.after_mention
+        )
+
+    def _is_compound(self, at: int) -> bool:
+        """Return whether a hyphen joins a token to the word before it: "culture-negative endocarditis"."""
+        return at > 1 and self.words[at - 1] == "-" and self.ends[at - 2] == self.starts[at - 1] and self.ends[at - 1] == self.starts[at]
+
+    def _items(self, first: int, after: int, begin: int, rule: Rule) -> tuple[int, int]:
+        """Return (first token, last token + 1) of the items that a rule is about, before its trigger; both are equal if there is none.
+
+        The trigger has the tokens from `first` to `after` - 1. No item begins before token `begin`.
+        """
+        start, last = own_item(self.words, first, begin, self.item_words)
+        most = 1 if _TWO in self.words[first:after] else _MOST_ITEMS
+        if start == last and rule.category != AWAITED:
+            return item_before_comma(self.words, first, begin, self.item_words, most)
+        if start == last or (rule.category == AWAITED and not self._is_assay(start, last)):
+            return last, last
+        whole = listed_items(self._glued, start, begin, self.item_words, joined=rule.category == AWAITED, most=most)
+        return (whole, last) if whole < start else (self._counted(last, start, rule.scope, -1), last)
+
+    def _own(self, first: int, begin: int, scope: int) -> tuple[int, int]:
+        """Return (first token, last token + 1) of the last words of the item before token `first`, and of its list with "and": of "stroke or falls" in "…, stroke or falls risk"."""
+        start, _ = own_item(self.words, first, begin, self.item_words)
+        alone = start < first and self.words[start] in self.item_words.degree
+        for at in range(start + 1, first):
+            if self.words[at] in self.item_words.degree or (
+                self.words[at] == "-" and self.ends[at - 1] < self.starts[at] and self.ends[at] < self.starts[at + 1]
+            ):
+                start, alone = at, True
+        if start < first and not alone:
+            start = listed_items(self.words, start, begin, self.item_words, joined=True)
+        return max(start, self._counted(first, begin, scope, -1)), first
+
+    def _is_assay(self, start: int, last: int) -> bool:
+        """Return whether some tokens are the name of a disease and words for its test: "hepatitis C antibodies"."""
+        at = last
+        while (
+            at > start and at not in self.mentions.findings and (self.words[at - 1] in self.item_words.assay or not self.words[at - 1][0].isalnum())
+        ):
+            at -= 1
+        return at > start and at in self.mentions.findings
+
+    @cached_property
+    def _glued(self) -> list[str]:
+        """The tokens; a figure that touches the letters before it is no figure: the "2" of "JAK2"."""
+        words = self.words
+        return [
+            f"x{word}" if at and word[0].isdigit() and self.starts[at] == self.ends[at - 1] and words[at - 1][-1].isalpha() else word
+            for at, word in enumerate(words)
+        ]
+
+    @cached_property
+    def adult(self) -> bool:
+        """Whether the first age in the note is that of an adult, who is not called someone's mother or father."""
+        age = _AGE.search(self.text)
+        if age is None:
+            return False
+        years = age["number"] if age["years"] else age["short"] or age["aged"]
+        if not years or int(years) < _GROWN:
+            return False
+        return _PARENT.search(self.text, max(age.start() - 40, 0), age.end() + 15) is None
+
+    def _list(self, token: int) -> Span | None:
+        """Return (start, end) in characters of the numbered or marked list that the words before a token introduce: "Risks include:,1. Bleeding."."""
+        start = self.ends[token - 1]
+        colon = _INTRODUCES.match(self.text, start)
+        if colon is None:
+            return None
+        end = colon.end()
+        for _ in range(_MOST_ITEMS):
+            item = _LISTED.match(self.text, end)
+            if item is None:
+                break
+            end = item.end()
+        place = bisect_right(self.note.section_starts, start) - 1
+        return (start, min(end, self.note.sections[place].end)) if end > colon.end() else None
+
+    def _counted(self, at: int, limit: int, scope: int, step: int) -> int:
+        """Return the token that is `scope` words from token `at`, in the direction `step`, but not beyond `limit`; scope 0: the limit."""
+        if not scope:
+            return limit
+        count = 0
+        while at != limit and count <= scope:
+            word = self.words[at if step > 0 else at - 1]
+            count += word[0].isalnum()
+            if count > scope:
+                break
+            at += step
+        return at
+
+
+def _merged(spans: list[Span]) -> list[Span]:
+    merged: list[Span] = []
+    for start, end in sorted(spans):
+        if merged and start <= merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(end, merged[-1][1]))
+        else:
+            merged.append((start, end))
+    return merged
