@@ -143,7 +143,7 @@ class TokenizedNote:
         return [(self.starts[one], self.ends[other - 1]) for one, other in zip(first, [*first[1:], n]) if one < other]
 
     def bounds(self, fixed: set[int], triggers: Iterable[tuple[int, int, object]]) -> list[int]:
-        """Return the tokens that begin a clause: sentences, lines, list items, table cells and sections.
+        """Return the tokens that begin a clause (sentences, lines, list items, table cells and sections), in order, and at the end the number of tokens.
 
         Args:
             fixed: the tokens that begin a line, a section or a known sentence, from the method `fixed`.
@@ -161,7 +161,7 @@ class TokenizedNote:
         for first, second in zip(self.ends, self.starts[1:]):  # table cells
             if second - first == 1 and self.text[first] == "\t":
                 bounds.add(bisect_left(self.starts, second))
-        return sorted(bounds - {n})
+        return sorted(bounds | {n})
 
     def _numbers(self, at: int) -> bool:
         """Return whether a bracket ends the number of an item inside a line: "5)venous stasis, 6)gout"."""

@@ -49,7 +49,7 @@ class Scopes:
 
     Args:
         note: the note.
-        bounds: the first token of each clause.
+        bounds: the first token of each clause, and the number of tokens.
         triggers: (first token, last token + 1, rules) of each trigger.
         mentions: the tokens of the mentions.
         item_words: the words that tell the items of a list apart.
@@ -72,7 +72,6 @@ class Scopes:
     def ranges(self) -> list[tuple[tuple[str, bool], list[Span]]]:
         """Return ((category, whether the range is after its trigger), sorted disjoint ranges in characters) where categories hold."""
         found: dict[tuple[str, bool], list[Span]] = {(category, ahead): [] for category in SCOPED for ahead in (True, False)}
-        n = len(self.words)
         for first, last, rules in self.triggers:
             for rule in rules:
                 if rule.category not in SCOPED or (rule.sections and (self.note.kind(self.starts[first]) in rule.sections) == rule.outside):
@@ -80,8 +79,7 @@ class Scopes:
                 if rule.adult and not self.adult:
                     continue
                 place = bisect_right(self.bounds, first)
-                begin = self.bounds[place - 1]
-                end = self.bounds[place] if place < len(self.bounds) else n
+                begin, end = self.bounds[place - 1], self.bounds[place]
                 if rule.category in HALTED and is_resumed(self.words, last, end, self.item_words):
                     continue
                 if rule.category == "done" and is_awaited(self.words, first, last, begin, self.item_words):

@@ -52,7 +52,7 @@ class Terminators:
 
     Args:
         note: the note.
-        bounds: the first token of each clause.
+        bounds: the first token of each clause, and the number of tokens.
         triggers: (first token, last token + 1, rules) of each trigger.
         mentions: the tokens of the mentions.
         item_words: the words that tell the items of a list apart.
@@ -134,7 +134,7 @@ class Terminators:
     def _is_last(self, first: int, last: int) -> bool:
         """Return whether no finding follows the item of the tokens `first` to `last` - 1 of a denial, and the denial is no list such as "denies …"."""
         place = bisect_right(self.bounds, first)
-        begin, end = self.bounds[place - 1], self.bounds[place] if place < len(self.bounds) else len(self.words)
+        begin, end = self.bounds[place - 1], self.bounds[place]
         if not _LISTS.isdisjoint(self.words[max(begin, first - _LISTED_WORDS) : first]):
             return False
         comma = next((at for at in range(last, min(end, last + _JOINED_WORDS)) if self.words[at] == ","), end)
@@ -149,8 +149,7 @@ class Terminators:
 
     def _is_dated(self, first: int, last: int, limit: int | None = None) -> bool:
         """Return whether a year or a word such as "previously" stands in the clause of token `first`, soon after the token `last` - 1, before `limit`."""
-        place = bisect_right(self.bounds, first)
-        end = self.bounds[place] if place < len(self.bounds) else len(self.words)
+        end = self.bounds[bisect_right(self.bounds, first)]
         end = end if limit is None else min(end, limit)
         return any(is_year(word) or word in self.item_words.earlier for word in self.words[last : min(end, last + _DATED_WORDS)])
 
@@ -173,8 +172,7 @@ class Terminators:
 
     def _is_remark(self, first: int, last: int) -> bool:
         """Return whether the tokens from `first` to `last` - 1 stand between a finding and a remark on what is done for it now: the colon of "asthma: continue albuterol"."""
-        place = bisect_right(self.bounds, first)
-        end = min(self.bounds[place] if place < len(self.bounds) else len(self.words), last + _DATED_WORDS)
+        end = min(self.bounds[bisect_right(self.bounds, first)], last + _DATED_WORDS)
         said = self.words[last:end]
         return first in self.mentions.findings and not self._is_dated(first, last) and self.item_words.finished.isdisjoint(said)
 
@@ -200,7 +198,7 @@ class Terminators:
         """
         found = []
         for place, begin in denials.items():
-            end = self.bounds[place] if place < len(self.bounds) else len(self.words)
+            end = self.bounds[place]
             found += [
                 at for at in range(begin, end) if self.words[at] == "," and is_stated(self.words, at, end, self.item_words) and not self.joins(at)
             ]
@@ -224,8 +222,7 @@ class Terminators:
 
     def joins(self, at: int) -> bool:
         """Return whether "or" follows a token in its clause: then it is in a list."""
-        place = bisect_right(self.bounds, at)
-        end = self.bounds[place] if place < len(self.bounds) else len(self.words)
+        end = self.bounds[bisect_right(self.bounds, at)]
         return not {"or", "nor"}.isdisjoint(self.words[at : min(end, at + _LISTED_WORDS)])
 
     def ended(self, category: str, char: int, kind: str) -> bool:
@@ -255,7 +252,7 @@ class Terminators:
         """
         clause = bisect_right(self.bounds, at) - 1
         section = self.note.sections[bisect_right(self.note.section_starts, self.starts[at]) - 1]
-        end = self.bounds[clause + 1] if clause + 1 < len(self.bounds) else len(self.words)
+        end = self.bounds[clause + 1]
         told = not _TOLD.isdisjoint(self.words[self.bounds[clause] : min(end, self.bounds[clause] + _DATED_WORDS)])
         return self.starts[self.bounds[clause]] > section.body and clause not in self._clauses_with_relatives and not told
 
