@@ -7,6 +7,7 @@ from typing import Any, Dict, List
 
 import pytest
 import spacy
+from fake_names import Names
 from readers.helpers import RELEASE, atom, write_release
 from spacy.language import Language
 from spacy.tokens import Doc
@@ -139,20 +140,9 @@ def test_names_of_umls_keep_their_language(tmp_path: Path) -> None:
 # -- rules of English -------------------------------------------------------------------------------------------------------
 
 
-class Names:
-    def __init__(self, *names: str) -> None:
-        self.names, self.n_surface_forms = names, len(names)
-
-    def matchable_names(self, *, weak_names: bool = True, tuis: Any = None) -> Any:
-        return iter([MatchableName(name, "T047") for name in self.names])
-
-    def find(self, names: list[str]) -> dict[str, int]:
-        return dict.fromkeys(names, 0)
-
-
 def matched(language: str, text: str, *names: str) -> List[str]:
     component = ConceptMatcher(spacy.blank(language))
-    component.set_kb(Names(*names))  # type: ignore[arg-type]
+    component.set_kb(Names(MatchableName(name, "T047") for name in names))  # type: ignore[arg-type]
     return [ent.text for ent in component(component.nlp.make_doc(text)).ents]
 
 

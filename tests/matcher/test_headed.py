@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import spacy
+from fake_names import Names
 
 from spacy_sapbert.context.sections import find_sections
 from spacy_sapbert.doc.spans import CORRECTED
@@ -15,13 +16,7 @@ from spacy_sapbert.matcher.headed import MAX_WORDS, READ, headed
 def found(text: str, *names: str) -> list[tuple[str, str | None]]:
     made = ConceptMatcher(spacy.blank("en"), all_key="all")
     every = [MatchableName(name, "T033", ("T033",), (name,)) for name in names]
-    made.set_kb(
-        type(
-            "Kb",
-            (),
-            {"n_surface_forms": len(every), "matchable_names": lambda self, **settings: every, "find": lambda self, names: dict.fromkeys(names, 0)},
-        )()
-    )
+    made.set_kb(Names(every))  # type: ignore[arg-type]
     return [(ent.text, ent._.get(CORRECTED)) for ent in made(made.nlp.make_doc(text)).ents]
 
 
@@ -84,12 +79,6 @@ def test_dry_beside_warm_is_no_item_of_a_coordination(state: str, expected: list
     names = [f"skin is {state}", "skin is dry"]
     made = ConceptMatcher(spacy.blank("en"), all_key="all")
     every = [MatchableName(name, "T033", ("T033",), (name,)) for name in names]
-    made.set_kb(
-        type(
-            "Kb",
-            (),
-            {"n_surface_forms": len(every), "matchable_names": lambda self, **settings: every, "find": lambda self, names: dict.fromkeys(names, 0)},
-        )()
-    )
+    made.set_kb(Names(every))  # type: ignore[arg-type]
     doc = made(made.nlp.make_doc(f"Her skin is {state} and dry."))
     assert [span.id_ for span in doc.spans["all"] if span.id_] == [name.replace("skin dry", "skin is dry") for name in expected]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import spacy
+from fake_names import Names
 from hypothesis import given
 from hypothesis import strategies as st
 from spacy.tokens import Doc, Span
@@ -14,22 +15,9 @@ from spacy_sapbert.matcher.component import ConceptMatcher
 from spacy_sapbert.matcher.joining import Match, Places, chosen, with_items
 
 
-class Names:
-    """The part of a knowledge base that the matcher uses."""
-
-    def __init__(self, names: list[str]) -> None:
-        self.names, self.n_surface_forms = names, len(names)
-
-    def matchable_names(self, *, weak_names: bool = True, tuis: object = None) -> list[MatchableName]:
-        return [MatchableName(name, "T047", ("T047",), (name,)) for name in self.names]
-
-    def find(self, names: list[str]) -> dict[str, int]:
-        return dict.fromkeys(names, 0)
-
-
 def matcher(*names: str, all_key: str | None = None) -> ConceptMatcher:
     made = ConceptMatcher(spacy.blank("en"), all_key=all_key)
-    made.set_kb(Names(list(names)))  # type: ignore[arg-type]
+    made.set_kb(Names(MatchableName(name, "T047", ("T047",), (name,)) for name in names))  # type: ignore[arg-type]
     return made
 
 
@@ -122,7 +110,7 @@ def test_an_entity_in_a_skipped_part_is_no_mention():
 
 def test_what_was_removed_from_a_note_is_no_mention_of_a_recogniser():
     component = ConceptMatcher(spacy.blank("en"), join=True)
-    component.set_kb(Names(["fever"]))  # type: ignore[arg-type]
+    component.set_kb(Names([MatchableName("fever", "T047", ("T047",), ("fever",))]))  # type: ignore[arg-type]
     doc = component.nlp.make_doc("[**Name**] has odd pain and fever")
     doc.set_ents([doc.char_span(2, 8, label="DISO", alignment_mode="expand"), doc.char_span(15, 23, label="DISO")])
     assert [each.text for each in component(doc).ents] == ["odd pain", "fever"]
@@ -335,11 +323,7 @@ def test_words_in_another_order_and_lists(text: str, names: list[str], expected:
 def test_a_finding_is_chosen_rather_than_the_part_of_the_body_before_it():
     made = ConceptMatcher(spacy.blank("en"))
     names = [MatchableName("right leg", "T023", ("T023",), ("right leg",)), MatchableName("leg edema", "T184", ("T184",), ("leg edema",))]
-    made.set_kb(
-        type(
-            "Kb", (), {"n_surface_forms": 2, "matchable_names": lambda self, **settings: names, "find": lambda self, names: dict.fromkeys(names, 0)}
-        )()
-    )
+    made.set_kb(Names(names))  # type: ignore[arg-type]
     assert [ent.text for ent in made(made.nlp.make_doc("distal right leg edema")).ents] == ["leg edema"]
     assert [ent.text for ent in made(made.nlp.make_doc("right leg, edema")).ents] == ["right leg"]
 
@@ -347,11 +331,7 @@ def test_a_finding_is_chosen_rather_than_the_part_of_the_body_before_it():
 def test_a_name_of_a_substance_and_of_a_finding_is_a_finding():
     made = ConceptMatcher(spacy.blank("en"))
     names = [MatchableName("nipple discharge", "T031", ("T031", "T033"), ("nipple discharge",))]
-    made.set_kb(
-        type(
-            "Kb", (), {"n_surface_forms": 1, "matchable_names": lambda self, **settings: names, "find": lambda self, names: dict.fromkeys(names, 0)}
-        )()
-    )
+    made.set_kb(Names(names))  # type: ignore[arg-type]
     assert [ent.label_ for ent in made(made.nlp.make_doc("no nipple discharge")).ents] == ["DISO"]
 
 

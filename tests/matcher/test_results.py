@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import spacy
+from fake_names import Names
 from spacy.tokens import Doc
 
 from spacy_sapbert.doc.spans import CORRECTED, get_mention
@@ -19,22 +20,9 @@ from spacy_sapbert.matcher.sites import without_sites
 DRUG, TEST, DISEASE, BODY = "T121", "T059", "T047", "T023"
 
 
-class Names:
-    """The part of a knowledge base that the matcher uses."""
-
-    def __init__(self, names: dict[str, str]) -> None:
-        self.names, self.n_surface_forms = names, len(names)
-
-    def matchable_names(self, *, weak_names: bool = True, tuis: object = None) -> list[MatchableName]:
-        return [MatchableName(name, tui, (tui,), (name,)) for name, tui in self.names.items()]
-
-    def find(self, names: list[str]) -> dict[str, int]:
-        return dict.fromkeys(names, 0)
-
-
 def matched(text: str, names: dict[str, str]) -> Doc:
     component = ConceptMatcher(spacy.blank("en"), label="group", all_key="sapbert")
-    component.set_kb(Names(names))  # type: ignore[arg-type]
+    component.set_kb(Names(MatchableName(name, tui, (tui,), (name,)) for name, tui in names.items()))  # type: ignore[arg-type]
     return component(component.nlp.make_doc(text))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 import spacy
+from fake_names import Names
 
 from spacy_sapbert.kb.knowledge_base import MatchableName
 from spacy_sapbert.matcher.component import ConceptMatcher
@@ -29,21 +30,9 @@ NAMES = {
 }
 
 
-class Names:
-    """The part of a knowledge base that the matcher uses."""
-
-    n_surface_forms = len(NAMES)
-
-    def matchable_names(self, *, weak_names: bool = True, tuis: object = None) -> list[MatchableName]:
-        return [MatchableName(name, tui, (tui,), (name,)) for name, tui in NAMES.items()]
-
-    def find(self, names: list[str]) -> dict[str, int]:
-        return dict.fromkeys(names, 0)
-
-
 def mentions(text: str) -> list[tuple[str, str | None]]:
     component = ConceptMatcher(spacy.blank("en"), label="group", all_key="sapbert")
-    component.set_kb(Names())  # type: ignore[arg-type]
+    component.set_kb(Names(MatchableName(name, tui, (tui,), (name,)) for name, tui in NAMES.items()))  # type: ignore[arg-type]
     return [(ent.text, ent._.corrected_text) for ent in component(component.nlp.make_doc(text)).ents]
 
 
