@@ -5,18 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from spacy.tokens import Doc
+from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from .bundle import LinkerBundle
 from .calibration import Observed, fit_calibration
+from .doc.around import around_span
 from .doc.spans import Mention, Spans, get_mention, is_part, long_forms, spans_to_link
 from .errors import fail
 from .ranking.fit import Example as Ranked
 from .ranking.fit import fit_weights
 from .ranking.ranker import Ranker
 from .search import CandidateSearch, Query
-from .settings import Settings
+from .settings import CONTEXT, Settings
 
 
 def get_mentions(doc: Doc, settings: Settings) -> tuple[Spans, list[Mention]]:
@@ -26,15 +27,34 @@ def get_mentions(doc: Doc, settings: Settings) -> tuple[Spans, list[Mention]]:
     return spans, [get_mention(span, forms, english=settings.english, part=is_part(group, span)) for group, _, span in spans]
 
 
-def read_gold(docs: Iterable[Doc | Example], settings: Settings) -> tuple[list[Query], list[str]]:
-    """Return the mentions of all spans that have a `kb_id`, and these gold ids. For an Example, its reference Doc is read."""
+def query_of(mention: Mention, span: Span, settings: Settings, *, around: bool = False) -> Query:
+    """Return what is looked up for a span.
+
+    Args:
+        mention: the text to look up.
+        span: the span.
+        settings: settings of the linker.
+        around: take the text around the span even if the linker does not read it.
+    """
+    reads = around or settings.rerank == CONTEXT
+    return Query(mention.text, settings.types_of(span.label_), around_span(span) if reads else "")
+
+
+def read_gold(docs: Iterable[Doc | Example], settings: Settings, *, around: bool = False) -> tuple[list[Query], list[str]]:
+    """Return the mentions of all spans that have a `kb_id`, and these gold ids. For an Example, its reference Doc is read.
+
+    Args:
+        docs: the Docs.
+        settings: settings of the linker.
+        around: see `query_of`.
+    """
     queries: list[Query] = []
     gold: list[str] = []
     for given in docs:
         spans, mentions = get_mentions(given.reference if isinstance(given, Example) else given, settings)
         for (_, _, span), mention in zip(spans, mentions):
             if span.kb_id_:
-                queries.append((mention.text, settings.types_of(span.label_)))
+                queries.append(query_of(mention, span, settings, around=around))
                 gold.append(span.kb_id_)
     return queries, gold
 

@@ -19,7 +19,7 @@ from spacy.tokens import Doc
 from spacy.training import Example
 
 from .acronyms import as_written, is_short_word
-from .annotated import calibrated, get_mentions, observe, ranked
+from .annotated import calibrated, get_mentions, observe, query_of, ranked
 from .build.loaders import Loader
 from .bundle import NAME_ENCODER, LinkerBundle
 from .calibration import Calibration, Observed
@@ -319,7 +319,7 @@ class SapBertLinker(DocComponent):
         for doc in docs:
             spans, mentions = get_mentions(doc, search.settings)
             gathered.append((spans, mentions))
-            queries.extend((mention.text, search.settings.types_of(span.label_)) for mention, (_, _, span) in zip(mentions, spans))
+            queries.extend(query_of(mention, span, search.settings) for mention, (_, _, span) in zip(mentions, spans))
         found = iter(search.find(queries))
         predictions = [
             Prediction(

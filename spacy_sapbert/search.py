@@ -45,7 +45,7 @@ from .ranking.rerank import (
     read_reranker,
     static_encoder,
 )
-from .settings import COSINE, CROSS_ENCODER, LEARNED, NAMES, Filter, Settings
+from .settings import CONTEXT, COSINE, LEARNED, NAMES, READING, Filter, Settings
 from .types import Bools1d, Floats2d, Ints1d, Ints2d
 
 NO_THRESHOLD = -2.0  # below every cosine
@@ -54,7 +54,10 @@ CHOSEN_BY_CONTEXT_SCORE = 1.0  # score of a concept that only the context chose:
 MAX_MENTION_CHARS = 1_000  # longer mentions are cut; the encoder reads only 25 tokens
 EXACT_BUDGET = 0.05  # search budget of an exact match: its concept is known, only the other candidates are searched
 FORMS_BUDGET = 0.125  # search budget with `new_words=False`: names with the same words in other forms are very near
-FITTING = {NAMES: "the default encoder", CROSS_ENCODER: "the default encoder or the fast encoder"}  # setting `rerank` -> encoders that it works with
+FITTING = {
+    NAMES: "the default encoder",
+    **dict.fromkeys(READING, "the default encoder or the fast encoder"),
+}  # setting `rerank` -> encoders that it works with
 VOCABULARIES_SHOWN = 12  # in an error message
 SHORT = 3  # characters of a mention that often has several meanings
 # label of a mention -> semantic groups of concepts to which it is not linked by a similar name with fewer words: "bone saw" is no bone
@@ -70,8 +73,23 @@ _FUNCTION_WORDS = frozenset(["a", "and", "by", "in", "of", "or", "the", "to", "w
 _NOTHING: Ints1d = np.zeros(0, dtype=np.int64)
 _NO_HITS = Hits(_NOTHING, _NOTHING, _NOTHING, np.zeros(0), _NOTHING, _NOTHING)
 
-Ranked = Callable[[Sequence[str], Hits], Standing]  # (normalised mentions, what was found for them) -> their order
-Query = tuple[str, Filter]  # a mention's text and the semantic types that it may be linked to
+
+class Query(NamedTuple):
+    """What is looked up. A tuple of text and types is one, too.
+
+    Attributes:
+        text: the mention's text.
+        types: semantic types that it may be linked to; None is all.
+        around: the text around it, see `spacy_sapbert.doc.around`, which `rerank="context"` reads; "" if it is not read.
+    """
+
+    text: str
+    types: Filter = None
+    around: str = ""
+
+
+Asked = Query | tuple[str, Filter]
+Ranked = Callable[[Sequence[Query], Hits], Standing]  # (normalised mentions, what was found for them) -> their order
 
 
 class Mask(NamedTuple):
@@ -172,7 +190,7 @@ class CandidateSearch:
         self._comparer = make_comparer(bundle.kb, settings.rerank, cached=settings.cache_size > 0) if comparer is None else comparer
         if self.reranker is not None:  # both are read here, so that a missing file is not the error of a note, and no note waits for them
             static_encoder()
-        if settings.rerank == CROSS_ENCODER:
+        if settings.rerank in READING:
             cross_encoder()
         self._features = FeatureReader(partial(_surface_forms, bundle.kb))  # not a bound method: it would refer back to this search
         self.least_probability, self.score_gap = _targets(bundle, settings, component)
@@ -180,7 +198,7 @@ class CandidateSearch:
         self._least_word_score = encoder.least_word_score if isinstance(encoder, CarefulWithWords) else NO_THRESHOLD
         self._lock = threading.RLock() if lock is None else lock
         self._cache: LRUCache[Query, Answer] = LRUCache(settings.cache_size)
-        self._words: LRUCache[Query, Answer] = LRUCache(settings.cache_size)
+        self._words: LRUCache[Asked, Answer] = LRUCache(settings.cache_size)
         self._masks: dict[Filter, Mask] = {}
         self._left: Bools1d | None = None  # see `_not_removed`
 
@@ -191,9 +209,9 @@ class CandidateSearch:
 
     # -- answers --------------------------------------------------------------------------------------------------------
 
-    def find(self, queries: Sequence[Query]) -> list[Found]:
+    def find(self, queries: Sequence[Asked]) -> list[Found]:
         """Return an answer for each query. Equal queries are looked up once."""
-        keys = [(self.normal(text), types) for text, types in queries]
+        keys = self._keys(queries)
         with self._lock:
             known = {key: self._cache[key] for key in dict.fromkeys(keys) if key in self._cache}
             fresh = self._answers([key for key in dict.fromkeys(keys) if key not in known])
@@ -201,15 +219,23 @@ class CandidateSearch:
                 self._cache.update(fresh)
         return [Found(known[key], True) if key in known else Found(fresh[key], False) for key in keys]
 
+    def _keys(self, queries: Sequence[Asked]) -> list[Query]:
+        """Return queries with normalised texts. The text around a mention is kept only where it is read: not for exact matches."""
+        if self.settings.rerank != CONTEXT:
+            return [Query(self.normal(query[0]), query[1]) for query in queries]
+        keys = [Query(self.normal(query[0]), *query[1:]) for query in queries]
+        exact = self.exact_matches(list(dict.fromkeys(key.text for key in keys))) if self.settings.exact_match else set()
+        return [key._replace(around="") if key.text in exact else key for key in keys]
+
     def forget(self) -> None:
         """Empty the cache of answers."""
         with self._lock:
             self._cache.clear()
             self._words.clear()
-        if self.settings.rerank == CROSS_ENCODER:
+        if self.settings.rerank in READING:
             cross_encoder().forget()
 
-    def remembered(self, query: Query, make: Callable[[], Answer]) -> Answer:
+    def remembered(self, query: Asked, make: Callable[[], Answer]) -> Answer:
         """Return the cached answer for a query in its original spelling. If there is none, make it and cache it.
 
         Args:
@@ -246,9 +272,9 @@ class CandidateSearch:
         rules = self.settings.rules
         if self.least_probability is not None or self.score_gap is not None:  # then `_answer` decides what is linked and which candidates are given
             rules = replace(rules, threshold=NO_THRESHOLD, max_entities=self.settings.k if self.score_gap is not None else rules.max_entities)
-        found = {key: (self._with_link_first(key[0], *each), each[1]) for key, each in self._rankings(keys, rules).items()}
+        found = {key: (self._with_link_first(key.text, *each), each[1]) for key, each in self._rankings(keys, rules).items()}
         facts = self._read([ranking for ranking, _ in found.values()])
-        return {key: self._answer(key[0], ranking, exact, facts) for key, (ranking, exact) in found.items()}
+        return {key: self._answer(key.text, ranking, exact, facts) for key, (ranking, exact) in found.items()}
 
     def _read(self, rankings: Sequence[Ranking]) -> Facts:
         """Return what the answers for some rankings show."""
@@ -417,14 +443,14 @@ class CandidateSearch:
         """Return those of some normalised mentions that are a name of the knowledge base, in any form."""
         return set(_find(self.bundle.kb, names, self.settings.language))
 
-    def observe(self, queries: Sequence[Query], gold: Sequence[str]) -> list[Observed]:
+    def observe(self, queries: Sequence[Asked], gold: Sequence[str]) -> list[Observed]:
         """Return how this search ranks annotated mentions. The threshold is ignored.
 
         Args:
             queries: the mentions.
             gold: the right concept's id or code of each mention, with `|` between alternatives; "NIL" if the knowledge base has none.
         """
-        keys = [(self.normal(text), types) for text, types in queries]
+        keys = self._keys(queries)
         rules = replace(self.settings.rules, threshold=NO_THRESHOLD, max_entities=self.settings.k)
         with self._lock:
             found = self._rankings(list(dict.fromkeys(keys)), rules)
@@ -433,7 +459,7 @@ class CandidateSearch:
             if ranking.kept:
                 top = ranking.kept[0]
                 name, codes = facts.names[top.surface_form, top.concept], facts.codes[top.concept]
-                evidence[key] = self._evidence(key[0], ranking, top, exact, name, len(codes))
+                evidence[key] = self._evidence(key.text, ranking, top, exact, name, len(codes))
         return [self._observed(found[key][0], evidence.get(key), self._rows_of(kb_id)) for key, kb_id in zip(keys, gold)]
 
     def _observed(self, ranking: Ranking, evidence: Evidence | None, gold: list[int]) -> Observed:
@@ -469,18 +495,18 @@ class CandidateSearch:
             vocabularies=vocabularies,
         )
 
-    def examples(self, queries: Sequence[Query], gold: Sequence[str]) -> list[Example]:
+    def examples(self, queries: Sequence[Asked], gold: Sequence[str]) -> list[Example]:
         """Return the features of the candidates of annotated mentions, best score first, and which candidates are right.
 
-        Mentions with an exact match are left out. Equal mentions with equal gold are one example.
+        Mentions with an exact match are left out. Equal mentions with equal gold are one example, with the text around the first of them.
 
         Args:
             queries: see `observe`.
             gold: see `observe`.
         """
-        return self._examples(queries, gold, self._features.features)
+        return self._examples(queries, gold, lambda keys, hits: self._features.features(_texts(keys), hits))
 
-    def reranking_examples(self, queries: Sequence[Query], gold: Sequence[str]) -> list[Example]:
+    def reranking_examples(self, queries: Sequence[Asked], gold: Sequence[str]) -> list[Example]:
         """Return the values by which the candidates of annotated mentions are reranked, best score first.
 
         The columns are the score that ranks the candidate, and those of `COMPARED`, or of `READ` with the cross-encoder. The order is that of this
@@ -491,38 +517,41 @@ class CandidateSearch:
             gold: see `observe`.
         """
 
-        def compared(names: Sequence[str], hits: Hits) -> npt.NDArray[np.float64]:
-            return np.column_stack([self._first(names, hits).scores, self._comparer.values(names, hits, np.arange(len(hits.starts)))])
+        def compared(keys: Sequence[Query], hits: Hits) -> npt.NDArray[np.float64]:
+            names, every = _texts(keys), np.arange(len(hits.starts))
+            return np.column_stack([self._first(names, hits).scores, self._comparer.values(names, hits, every, _arounds(keys))])
 
         return self._examples(queries, gold, compared)
 
     def _examples(
-        self, queries: Sequence[Query], gold: Sequence[str], read: Callable[[Sequence[str], Hits], npt.NDArray[np.float64]]
+        self, queries: Sequence[Asked], gold: Sequence[str], read: Callable[[Sequence[Query], Hits], npt.NDArray[np.float64]]
     ) -> list[Example]:
         """Return the candidates of annotated mentions with the values that `read` gives each pair of a mention and a concept, see `examples`."""
+        around: dict[tuple[str, Filter], str] = {}
         wanted: dict[tuple[Query, tuple[int, ...]], None] = {}
-        for (text, types), kb_id in zip(queries, gold):
-            wanted[(self.normal(text), types), tuple(self._rows_of(kb_id))] = None
+        for key, kb_id in zip(self._keys(queries), gold):
+            key = key._replace(around=around.setdefault(key[:2], key.around))
+            wanted[key, tuple(self._rows_of(kb_id))] = None
         seen: dict[Query, tuple[Ints1d, npt.NDArray[np.float64]]] = {}
         rules = replace(self.settings.rules, threshold=NO_THRESHOLD, max_entities=1)
+
+        def watch(keys: Sequence[Query], hits: Hits) -> Standing:
+            values, best = read(keys, hits), hits.starts
+            order = np.lexsort((hits.concept[best], hits.place[best], -values[:, 0], hits.query[best]))
+            concept, query, values = hits.concept[best][order], hits.query[best][order], values[order]
+            for q in np.unique(query).tolist():
+                seen[keys[q]] = concept[query == q], values[query == q]
+            return Standing(hits.score[best], np.zeros((len(best), len(FEATURES))))
+
         with self._lock:
-            for types in dict.fromkeys(query[1] for query, _ in wanted):
-
-                def watch(names: Sequence[str], hits: Hits, types: Filter = types) -> Standing:
-                    values, best = read(names, hits), hits.starts
-                    order = np.lexsort((hits.concept[best], hits.place[best], -values[:, 0], hits.query[best]))
-                    concept, query, values = hits.concept[best][order], hits.query[best][order], values[order]
-                    for q in np.unique(query).tolist():
-                        seen[names[q], types] = concept[query == q], values[query == q]
-                    return Standing(hits.score[best], np.zeros((len(best), len(FEATURES))))
-
-                texts = list(dict.fromkeys(query[0] for query, _ in wanted if query[1] == types))
+            for types in dict.fromkeys(key.types for key, _ in wanted):
+                keys = list(dict.fromkeys(key for key, _ in wanted if key.types == types))
                 size = self.settings.candidates_batch_size
-                for start in range(0, len(texts), size):
-                    for text, (_, exact) in zip(texts[start : start + size], self._rank(texts[start : start + size], types, rules, watch)):
+                for start in range(0, len(keys), size):
+                    for key, (_, exact) in zip(keys[start : start + size], self._rank(keys[start : start + size], types, rules, watch)):
                         if not exact:
-                            seen.setdefault((text, types), (np.zeros(0, dtype=np.int64), read([], _NO_HITS)))
-        found = [(seen[query], rows) for query, rows in wanted if query in seen]
+                            seen.setdefault(key, (np.zeros(0, dtype=np.int64), read([], _NO_HITS)))
+        found = [(seen[key], rows) for key, rows in wanted if key in seen]
         return [Example(values, np.isin(concept, rows)) for (concept, values), rows in found]
 
     def _rows_of(self, gold: str) -> list[int]:
@@ -537,27 +566,28 @@ class CandidateSearch:
         size = self.settings.candidates_batch_size
         for start in range(0, len(keys), size):
             batch = keys[start : start + size]
-            for types in dict.fromkeys(types for _, types in batch):
-                texts = [text for text, kind in batch if kind == types]
-                found.update(zip(((text, types) for text in texts), self._rank(texts, types, rules)))
+            for types in dict.fromkeys(key.types for key in batch):
+                some = [key for key in batch if key.types == types]
+                found.update(zip(some, self._rank(some, types, rules)))
         return found
 
-    def _rank(self, texts: Sequence[str], types: Filter, rules: Rules, by: Ranked | None = None) -> list[tuple[Ranking, bool]]:
+    def _rank(self, keys: Sequence[Query], types: Filter, rules: Rules, by: Ranked | None = None) -> list[tuple[Ranking, bool]]:
         """Rank the concepts of distinct normalised mentions. Nothing is found for a mention without a letter or digit.
 
         Args:
-            texts: the mentions.
+            keys: the mentions.
             types: semantic types that may be found.
             rules: which concepts are kept.
             by: ranks the concepts of mentions without an exact match; None is the linker's ranker, if it has one.
         """
         bundle, mask = self.bundle, self._mask(types)
         kb, n = bundle.kb, len(bundle.index)
-        answers: list[tuple[Ranking, bool]] = [(EMPTY, False)] * len(texts)
-        useful = [i for i, text in enumerate(texts) if _has_letter_or_digit(text)]
+        answers: list[tuple[Ranking, bool]] = [(EMPTY, False)] * len(keys)
+        useful = [i for i, key in enumerate(keys) if _has_letter_or_digit(key.text)]
         if not useful:
             return answers
-        names = [texts[i] for i in useful]
+        asked = [keys[i] for i in useful]
+        names = _texts(asked)
         rows = _find(kb, names, self.settings.language) if self.settings.exact_match else {}
         exact = [rows.get(name) for name in names]
         if mask.names is not None and mask.added_names is not None:
@@ -576,7 +606,7 @@ class CandidateSearch:
         self._leave_out_opposites(names, unknown, found)
         if by is None and (self.ranker is not None or self.reranker is not None):
             by = self._standing
-        ranker = None if by is None else partial(by, names)
+        ranker = None if by is None else partial(by, asked)
         added = None if kb.added is None else kb.added.name_table
         rankings = rank(
             found,
@@ -676,10 +706,11 @@ class CandidateSearch:
                 vectors[unknown] = self.bundle.encoder.encode([names[i] for i in unknown])
         return vectors
 
-    def _standing(self, names: Sequence[str], hits: Hits) -> Standing:
+    def _standing(self, keys: Sequence[Query], hits: Hits) -> Standing:
         """Rank hits of normalised mentions by the ranker or by their scores, then rerank close calls."""
+        names = _texts(keys)
         first = self._first(names, hits)
-        return first if self.reranker is None else self._comparer.standing(self.reranker, names, hits, first)
+        return first if self.reranker is None else self._comparer.standing(self.reranker, names, hits, first, _arounds(keys))
 
     def _first(self, names: Sequence[str], hits: Hits) -> Standing:
         """Rank hits of normalised mentions by the ranker or by their scores."""
@@ -781,7 +812,7 @@ def make_comparer(kb: KnowledgeBase, rerank: str | None, *, cached: bool = True)
 
     Args:
         kb: the knowledge base.
-        rerank: "cross_encoder" also reads them with the cross-encoder, which is loaded on first use.
+        rerank: "cross_encoder" and "context" also read them with the cross-encoder, which is loaded on first use; "context" with definitions.
         cached: whether the cross-encoder may keep what it read; it holds mentions.
     """
 
@@ -791,17 +822,18 @@ def make_comparer(kb: KnowledgeBase, rerank: str | None, *, cached: bool = True)
             cross_encoder().forget()
         return found
 
-    read = agreements if rerank == CROSS_ENCODER else None
-    return NameComparer(partial(_names_of, kb), lambda names: static_encoder().encode(names), read, partial(_surface_forms, kb))
+    read = agreements if rerank in READING else None
+    definition = partial(_definition_of, kb) if rerank == CONTEXT else None
+    return NameComparer(partial(_names_of, kb), lambda names: static_encoder().encode(names), read, partial(_surface_forms, kb), definition)
 
 
 def _reranker(bundle: LinkerBundle, rerank: str, component: str) -> Reranker:
     """Return the reranker of this package for the linker's encoder."""
-    if rerank == CROSS_ENCODER and is_fast(bundle.encoder):
+    if rerank in READING and is_fast(bundle.encoder):
         return read_reranker(SHIPPED_CROSS_RERANKER_FAST)
     if not is_default(bundle.encoder):
         raise fail("E056", rerank=rerank, component=component, path=bundle.folder, fitting=FITTING[rerank])
-    return read_reranker(SHIPPED_CROSS_RERANKER if rerank == CROSS_ENCODER else SHIPPED_RERANKER)
+    return read_reranker(SHIPPED_CROSS_RERANKER if rerank in READING else SHIPPED_RERANKER)
 
 
 def _targets(bundle: LinkerBundle, settings: Settings, component: str) -> tuple[float | None, float | None]:
@@ -820,6 +852,18 @@ def _targets(bundle: LinkerBundle, settings: Settings, component: str) -> tuple[
 
 def _by_name(names: Sequence[str], shares: Sequence[float]) -> dict[str, float]:
     return {name: round(share, DECIMALS) + 0.0 for name, share in zip(names, shares)}
+
+
+def _texts(keys: Sequence[Query]) -> list[str]:
+    return [key.text for key in keys]
+
+
+def _arounds(keys: Sequence[Query]) -> list[str]:
+    return [key.around for key in keys]
+
+
+def _definition_of(kb: KnowledgeBase, row: int) -> str | None:
+    return kb.concept(row).definition
 
 
 def _names_of(kb: KnowledgeBase, row: int) -> list[str]:

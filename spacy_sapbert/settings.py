@@ -13,7 +13,8 @@ from .kb import semantic_types
 from .kb.concept import ENGLISH
 
 LEARNED, COSINE = "learned", "cosine"  # values of `rank`
-NAMES, CROSS_ENCODER = "names", "cross_encoder"  # values of `rerank`
+NAMES, CROSS_ENCODER, CONTEXT = "names", "cross_encoder", "context"  # values of `rerank`
+READING = (CROSS_ENCODER, CONTEXT)  # those that need the cross-encoder
 SAMPLED, FULL = "sampled", "full"  # values of `verify`
 FAST = "fast"  # the static encoder that comes with this package
 PAIRED = "paired"  # both encoders that come with this package, as one
@@ -125,7 +126,7 @@ class Settings:
             fits = share is None or (isinstance(share, (int, float)) and 0.0 < share < 1.0)
             require(setting, fits, "it must be a share, between 0 and 1, or null.")
         require("rank", self.rank in (None, LEARNED, COSINE), f"it must be '{LEARNED}', '{COSINE}', or null.")
-        require("rerank", self.rerank in (None, NAMES, CROSS_ENCODER), f"it must be '{NAMES}', '{CROSS_ENCODER}', or null.")
+        require("rerank", self.rerank in (None, NAMES, *READING), f"it must be '{NAMES}', '{CROSS_ENCODER}', '{CONTEXT}', or null.")
         require("verify", self.verify in (SAMPLED, FULL), f"it must be '{SAMPLED}' or '{FULL}'.")
         require("nil", self.nil in ("", "NIL"), "it must be '' or 'NIL'.")
         require("attr_name", self.attr_name.isidentifier(), "it must be a Python name.")

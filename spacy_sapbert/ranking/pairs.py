@@ -19,26 +19,34 @@ from cachetools import LRUCache
 
 from ..encoders.transformer import NameEncoder
 from ..errors import DamagedFile, MissingFile, fail
+from ..kb.concept import normalise
 from ..types import Floats2d
 
 SHIPPED_CROSS_ENCODER = Path(__file__).parents[1] / "data" / "cross_encoder"  # its model card says how it was made
 AGREEMENT = "these names mean the same concept"  # the text whose vector the vector of a pair is compared with; the encoder was trained with it
 NAMES_READ = 4  # names of a candidate that are read: the canonical one, and the nearest ones
-MAX_TOKENS = 64
+MAX_TOKENS = 128
+PLACE = "[MASK]"  # stands for the mention in the text around it; the tokenizer has one token for it
+DEFINITION_READ = 120  # characters of a definition that are read
 PAD_TO = 16  # see `NameEncoder.encode`: the agreement of a pair does not depend on the other pairs
 CACHED = 50_000  # pairs whose agreement is cached
 _LOADING = threading.Lock()  # two threads would read the weights twice
 Floats = npt.NDArray[np.float64]
 
 
-def pair_text(mention: str, names: Sequence[str]) -> str:
+def pair_text(mention: str, names: Sequence[str], around: str = "", definition: str = "") -> str:
     """Return the text that the cross-encoder reads.
 
     Args:
         mention: the normalised mention.
         names: normalised names of the candidate, the canonical one first, then the nearest ones; equal names count once.
+        around: the text around the mention, with PLACE for the mention itself, see `spacy_sapbert.doc.around`; "" if it is not read.
+        definition: the candidate's definition; only its beginning is read; "" if there is none.
     """
-    return f"{mention} [SEP] " + " ; ".join(list(dict.fromkeys(names))[:NAMES_READ])
+    parts = [mention, " ; ".join(list(dict.fromkeys(names))[:NAMES_READ])]
+    if around or definition:
+        parts += [around, normalise(definition)[:DEFINITION_READ]]
+    return " [SEP] ".join(parts)
 
 
 def cross_encoder() -> CrossEncoder:

@@ -119,6 +119,7 @@ class NameComparer:
         encode: names -> vectors (n, d), L2-normalised.
         agreements: the cross-encoder, texts of pairs -> their agreements; None compares by vectors alone.
         forms: rows of the knowledge base -> their surface forms; the cross-encoder reads the names that the search found.
+        definition: row of a concept -> its definition, None or "" if it has none; None: the cross-encoder reads no definitions.
     """
 
     def __init__(
@@ -127,10 +128,12 @@ class NameComparer:
         encode: Encode,
         agreements: Agreements | None = None,
         forms: Callable[[Sequence[int]], list[str]] | None = None,
+        definition: Callable[[int], str | None] | None = None,
     ) -> None:
-        self._names, self._encode, self._agreements, self._forms = names, encode, agreements, forms
+        self._names, self._encode, self._agreements, self._forms, self._definition = names, encode, agreements, forms, definition
         self._vectors: LRUCache[int, Floats2d] = LRUCache(CACHED)  # of a concept, by its row
         self._canonical: LRUCache[int, list[str]] = LRUCache(CACHED)  # the canonical name of a concept, by its row
+        self._defined: LRUCache[int, str] = LRUCache(CACHED)  # the definition of a concept, by its row
 
     def compared(self, mentions: Sequence[str], query: Ints1d, concept: Ints1d) -> Floats:
         """Return the cosines of pairs of a mention and a concept, (g, 2): with the concept's nearest name, and with its canonical name.
@@ -151,13 +154,14 @@ class NameComparer:
             found[i] = cosines.max(), cosines[0]
         return found
 
-    def values(self, mentions: Sequence[str], hits: Hits, pairs: Ints1d) -> Floats:
+    def values(self, mentions: Sequence[str], hits: Hits, pairs: Ints1d, around: Sequence[str] = ()) -> Floats:
         """Return what pairs of a mention and a concept are reranked by, (g, 2), or (g, 3) with the cross-encoder: COMPARED or READ.
 
         Args:
             mentions: (q,) normalised mentions.
             hits: names that were found.
             pairs: (g,) positions in `hits.starts`.
+            around: (q,) the text around each mention, see `pair_text`; empty: it is not read.
         """
         best = hits.starts[pairs]
         cosines = self.compared(mentions, hits.query[best], hits.concept[best])
@@ -168,7 +172,12 @@ class NameComparer:
         known = list(dict.fromkeys(row for each in rows for row in each))
         form = dict(zip(known, self._forms(known)))
         texts = [
-            pair_text(mentions[query], [*self._canonical_name(concept), *(form[row] for row in each)])
+            pair_text(
+                mentions[query],
+                [*self._canonical_name(concept), *(form[row] for row in each)],
+                around[query] if around else "",
+                self._definition_of(concept),
+            )
             for query, concept, each in zip(hits.query[best].tolist(), hits.concept[best].tolist(), rows)
         ]
         return np.column_stack([cosines, self._agreements(texts)])
@@ -178,6 +187,14 @@ class NameComparer:
         if row not in self._canonical:
             self._canonical[row] = self._names(row)[:1]
         return self._canonical[row]
+
+    def _definition_of(self, row: int) -> str:
+        """Return the definition of a concept; "" if it has none, or definitions are not read."""
+        if self._definition is None:
+            return ""
+        if row not in self._defined:
+            self._defined[row] = self._definition(row) or ""
+        return self._defined[row]
 
     def _vectors_of(self, rows: dict[int, None]) -> dict[int, Floats2d]:
         """Return the vectors of the names of each concept, the canonical name's first."""
@@ -191,7 +208,7 @@ class NameComparer:
             known.update(fresh)
         return known
 
-    def standing(self, reranker: Reranker, mentions: Sequence[str], hits: Hits, first: Standing) -> Standing:
+    def standing(self, reranker: Reranker, mentions: Sequence[str], hits: Hits, first: Standing, around: Sequence[str] = ()) -> Standing:
         """Return the order of candidates after the close calls among some mentions were reranked.
 
         The first DEPTH candidates of a close call get their first score plus the weighted cosines. The others stay behind them: they get what the
@@ -202,6 +219,7 @@ class NameComparer:
             mentions: (q,) normalised mentions.
             hits: names that were found.
             first: the order before; its shares have f columns.
+            around: (q,) the text around each mention, see `values`.
 
         Returns:
             The scores, and shares with more columns, one for each of the reranker's features.
@@ -213,7 +231,7 @@ class NameComparer:
         groups = [group for group in np.split(order, np.flatnonzero(np.diff(query[order])) + 1) if is_close(first.scores[group], reranker.margin)]
         if groups:
             again = np.concatenate([group[:DEPTH] for group in groups])
-            more[again] = self.values(mentions, hits, again) * np.array(reranker.weights)
+            more[again] = self.values(mentions, hits, again, around) * np.array(reranker.weights)
             for group in groups:
                 lowest = group[:DEPTH][np.argmin(more[group[:DEPTH]].sum(axis=1))]
                 more[group[DEPTH:]] = more[lowest]

@@ -20,7 +20,7 @@ from spacy_sapbert.encoders.transformer import NameEncoder
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.indexes.exact import ExactIndex
 from spacy_sapbert.ranking import pairs
-from spacy_sapbert.ranking.pairs import AGREEMENT, MAX_TOKENS, PAD_TO, SHIPPED_CROSS_ENCODER, CrossEncoder, cross_encoder, pair_text
+from spacy_sapbert.ranking.pairs import AGREEMENT, DEFINITION_READ, MAX_TOKENS, PAD_TO, SHIPPED_CROSS_ENCODER, CrossEncoder, cross_encoder, pair_text
 from spacy_sapbert.ranking.rerank import (
     READ,
     SHIPPED_CROSS_RERANKER,
@@ -57,6 +57,9 @@ def test_a_pair_is_one_text() -> None:
         == "heart attack [SEP] myocardial infarction ; heart attack"
     )
     assert pair_text("x", list("abcdef")) == "x [SEP] a ; b ; c ; d"
+    assert pair_text("x", ["a"], "no [MASK] now", "An  A. " * 100) == "x [SEP] a [SEP] no [MASK] now [SEP] " + ("an a. " * 100)[:DEFINITION_READ]
+    assert pair_text("x", ["a"], "no [MASK]") == "x [SEP] a [SEP] no [MASK] [SEP] "
+    assert pair_text("x", ["a"], "", "An A.") == "x [SEP] a [SEP]  [SEP] an a."
 
 
 def test_agreements_are_cosines_and_cached() -> None:
@@ -207,6 +210,36 @@ def test_a_linker_with_the_cross_encoder(model: type[AnyEncoder], file: Path, tm
         others = [spacy.blank("en").add_pipe("sapbert_linker", config=config) for _ in range(4)]
         again = list(pool.map(lambda one: [each.answer for each in one.search.find([(mention, None) for mention in mentions])], others))
     assert again == [found] * 4
+
+
+@pytest.mark.parametrize(("model", "mention"), [(NameEncoder, "disorder of the mitral valve"), (StaticEncoder, "diabetes")])
+def test_a_linker_that_reads_the_text_around(model: type[AnyEncoder], mention: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same mention in two notes is read twice, with its own text; an exact match is not read, and is one answer."""
+    build_linker([read_source(DATA / "tiny_clinic.tsv")], tmp_path / "linker", model=model(), index=ExactIndex(), progress=False)
+    config = {"linker_name": str(tmp_path / "linker"), "threshold": 0.0, "rerank": "context"}
+    nlp = spacy.blank("en")
+    ruler: Any = nlp.add_pipe("entity_ruler")
+    ruler.add_patterns([{"label": "X", "pattern": mention}, {"label": "X", "pattern": "heart attack"}])
+    linker: Any = nlp.add_pipe("sapbert_linker", config=config)
+    read: list[str] = []
+    agreements = CrossEncoder.agreements
+    monkeypatch.setattr(CrossEncoder, "agreements", lambda self, texts: read.extend(texts) or agreements(self, texts))
+    notes = [f"Known {mention}, stable.", "After a heart attack.", f"No {mention}.", "No heart attack."]
+    docs = list(nlp.pipe(notes))
+    assert all(text.startswith(f"{mention} [SEP] ") for text in read)
+    assert {text.split(" [SEP] ")[2] for text in read} == {"known [MASK] , stable.", "no [MASK] ."}
+    definitions = {text.split(" [SEP] ")[1].partition(" ; ")[0]: text.split(" [SEP] ")[3] for text in read}
+    assert any(definitions.values())
+    for name, definition in definitions.items():
+        concept = linker.kb.concept(next(row for row in range(len(linker.kb)) if linker.kb.canonical_name_of(row).lower() == name))
+        assert definition == (concept.definition or "").lower()
+    assert "agreement" in docs[0].ents[0]._.kb_explain["rerank"]
+    assert "rerank" not in docs[1].ents[0]._.kb_explain
+    assert linker.search.n_cached() == 3
+    alone = [nlp(note).ents[0]._.kb_ents for note in notes]  # from the cache
+    assert alone == [doc.ents[0]._.kb_ents for doc in docs]
+    linker.forget()
+    assert [nlp(note).ents[0]._.kb_ents for note in notes] == alone  # one by one
 
 
 def test_an_encoder_that_it_does_not_fit(tmp_path: Path) -> None:

@@ -161,7 +161,11 @@ def close_calls(
     data: Annotated[Path, typer.Option(help=DATA)] = Path("assets"),
     work: Annotated[Path, typer.Option(help=WORK)] = Path("artifacts/evaluation"),
     names: Annotated[int, typer.Option(min=0, help="Number of names of each dictionary that become mentions.")] = 3_000,
-    repeat: Annotated[int, typer.Option(min=1, help="How often each gold mention is in the training file.")] = 2,
+    repeat: Annotated[int, typer.Option(min=1, help="How often each gold mention that is no name is in the training file.")] = 2,
+    kb: Annotated[Path, typer.Option(help="Knowledge base, for parts whose gold ids are CUIs, such as labeledin.")] = Path("artifacts/kb"),
+    phrases: Annotated[Path | None, typer.Option(help="Table of phrases of patients, such as training/vocabulary/lay_names.tsv.")] = None,
+    notes: Annotated[Path | None, typer.Option(help="MTSamples; names of the last part's dictionary that stand in them become mentions.")] = None,
+    places: Annotated[int, typer.Option(min=0, help="Number of mentions from --notes.")] = 20_000,
     seed: Annotated[int, typer.Option(help="Decides which names are drawn, and how they are changed.")] = 0,
     out: Annotated[Path, typer.Option(help="Folder for train.jsonl and dev.jsonl.")] = Path("artifacts/close_calls"),
 ) -> None:
@@ -171,8 +175,9 @@ def close_calls(
     from .close_calls import write_close_calls
 
     nowhere = Path("no-such-folder")
-    reader = BenchmarkReader(data, nowhere, nowhere, work, progress=True)
-    found = write_close_calls(split_commas(fit), split_commas(test), reader, out, names=names, repeat=repeat, seed=seed, progress=True)
+    reader = BenchmarkReader(data, kb, nowhere, work, progress=True)
+    parts = split_commas(fit), split_commas(test)
+    found = write_close_calls(*parts, reader, out, names=names, repeat=repeat, phrases=phrases, notes=notes, places=places, seed=seed, progress=True)
     typer.echo(json.dumps(found))
 
 

@@ -119,14 +119,15 @@ def gold_docs(corpus: Corpus, nlp: Any) -> list[Doc]:
     return docs
 
 
-def known_gold(corpus: Corpus, nlp: Any, search: CandidateSearch) -> tuple[list[Query], list[str]]:
+def known_gold(corpus: Corpus, nlp: Any, search: CandidateSearch, *, around: bool = False) -> tuple[list[Query], list[str]]:
     """Return the mentions of a corpus whose gold concept is in the knowledge base of a search, and their gold ids.
 
     Args:
         corpus: The corpus.
         nlp: A pipeline with the tokenizer.
         search: The search that will look them up.
+        around: Whether the mentions come with the text around them, if they stand in a text, even if the search does not read it.
     """
-    queries, gold = read_gold(gold_docs(corpus, nlp), search.settings)
+    queries, gold = read_gold(gold_docs(corpus, nlp), search.settings, around=around)
     known = [at for at, kb_id in enumerate(gold) if any(search.bundle.kb.rows_of(one.strip()) for one in kb_id.split("|"))]
     return [queries[at] for at in known], [gold[at] for at in known]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -46,12 +47,20 @@ class Call(NamedTuple):
         names: of each candidate, see `pair_text`.
         scores: (c, s) scores of each candidate by the search.
         right: (c,) whether each candidate is right.
+        around: the text around the mention, see `pair_text`; "" if it is not read.
+        definitions: (c,) the definition of each candidate, "" for none; empty if they are not read.
     """
 
     mention: str
     names: list[list[str]]
     scores: list[list[float]]
     right: list[bool]
+    around: str = ""
+    definitions: list[str] = []
+
+    def texts(self) -> list[str]:
+        """Return the text that the cross-encoder reads for each candidate, (c,)."""
+        return [pair_text(self.mention, names, self.around, definition) for names, definition in zip(self.names, self.definitions or repeat(""))]
 
 
 def read_calls(path: Path) -> list[Call]:
@@ -68,10 +77,9 @@ def read_calls(path: Path) -> list[Call]:
             call = Call(**json.loads(line))
         except (TypeError, ValueError) as error:
             raise fail("E611", path=path, why=f"line {number} is no mention with candidates ({error})") from error
-        if not len(call.names) == len(call.scores) == len(call.right):
-            raise fail(
-                "E611", path=path, why=f"line {number} has {len(call.names)} candidates, {len(call.scores)} scores and {len(call.right)} marks"
-            )
+        if not len(call.names) == len(call.scores) == len(call.right) or len(call.definitions) not in (0, len(call.names)):
+            counts = f"{len(call.names)} candidates, {len(call.scores)} scores, {len(call.right)} marks and {len(call.definitions)} definitions"
+            raise fail("E611", path=path, why=f"line {number} has {counts}")
         calls.append(call)
     if not calls:
         raise fail("E611", path=path, why="it has no mention")
@@ -167,7 +175,12 @@ def shortened(call: Call, most: int) -> Call:
     first = call.right.index(True) if True in call.right else None
     if first is not None and first >= most:
         kept[-1] = first
-    return Call(call.mention, [call.names[i] for i in kept], [call.scores[i] for i in kept], [call.right[i] for i in kept])
+    return call._replace(
+        names=[call.names[i] for i in kept],
+        scores=[call.scores[i] for i in kept],
+        right=[call.right[i] for i in kept],
+        definitions=[call.definitions[i] for i in kept] if call.definitions else [],
+    )
 
 
 def priors(call: Call, weights: Sequence[float]) -> list[float]:
@@ -201,7 +214,7 @@ class PairCollator:
         for i, call in enumerate(calls):
             label[i, : len(call.right), PRIOR] = torch.tensor(priors(call, self.weights))
             label[i, : len(call.right), RIGHT] = torch.tensor(call.right, dtype=torch.float32)
-        texts = [AGREEMENT, *(pair_text(call.mention, names) for call in calls for names in call.names)]
+        texts = [AGREEMENT, *(text for call in calls for text in call.texts())]
         return features(self.tokenizer, texts, self.max_length, label)
 
 
@@ -249,7 +262,7 @@ class FirstRight(BaseEvaluator):
 
     def __call__(self, model: Any, output_path: str | None = None, epoch: int = -1, steps: int = -1) -> dict[str, float]:
         """Return the figures. A mention without a right candidate counts as wrong."""
-        texts = [AGREEMENT, *(pair_text(call.mention, names) for call in self.calls for names in call.names)]
+        texts = [AGREEMENT, *(text for call in self.calls for text in call.texts())]
         vectors = encode(model, texts)
         cosines = np.split(vectors[1:] @ vectors[0], np.cumsum([len(call.right) for call in self.calls])[:-1])
         hits = {"both_at1": 0, "scores_at1": 0, "agreement_at1": 0}

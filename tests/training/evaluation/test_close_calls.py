@@ -13,8 +13,21 @@ from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.kb.builder import build_kb
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from spacy_sapbert.ranking.pairs import NAMES_READ
+from spacy_sapbert.search import Query
 from training.evaluation.benchmarks import BenchmarkReader
-from training.evaluation.close_calls import MOST, Dictionary, calls, gold_calls, names_as_mentions, open_dictionary, write_close_calls
+from training.evaluation.close_calls import (
+    CONTEXTS,
+    MOST,
+    Asked,
+    Dictionary,
+    calls,
+    gold_mentions,
+    names_as_mentions,
+    names_in_notes,
+    open_dictionary,
+    phrases_of,
+    write_close_calls,
+)
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 TINY = Path(__file__).parents[2] / "data" / "tiny_clinic.tsv"
@@ -32,7 +45,7 @@ def concept(dictionary: Dictionary, concept_id: str) -> int:
 
 
 def test_the_nearest_concepts_come_first_with_their_names(dictionary: Dictionary) -> None:
-    (call,) = calls(dictionary, ["narrowing of the mitral valve"], [[concept(dictionary, "C9100004")]], [None])
+    (call,) = calls(dictionary, [Asked("narrowing of the mitral valve", [concept(dictionary, "C9100004")])])
     assert len(call.names) == len(call.scores) == len(call.right) == MOST
     assert sum(call.right) == 1
     at = call.right.index(True)
@@ -45,7 +58,7 @@ def test_the_nearest_concepts_come_first_with_their_names(dictionary: Dictionary
 def test_scores_are_the_best_cosines_of_both_encoders(dictionary: Dictionary) -> None:
     search = dictionary.search
     row = concept(dictionary, "C9100003")
-    (call,) = calls(dictionary, ["damage of the heart muscle"], [[row]], [None])
+    (call,) = calls(dictionary, [Asked("damage of the heart muscle", [row])])
     names = [dictionary.names[name] for name in dictionary.rows[row]]
     asked = search.bundle.encoder.encode(["damage of the heart muscle"])[0]
     best = float((search.bundle.encoder.encode(names) @ asked).max())
@@ -54,26 +67,74 @@ def test_scores_are_the_best_cosines_of_both_encoders(dictionary: Dictionary) ->
 
 def test_a_name_as_mention_is_not_found_by_itself(dictionary: Dictionary) -> None:
     row = dictionary.names.index("heart attack")
-    (call,) = calls(dictionary, ["heart attack"], [dictionary.concepts[row]], [row])
+    (call,) = calls(dictionary, [Asked("heart attack", dictionary.concepts[row], row)])
     right = call.names[call.right.index(True)]
     assert "heart attack" not in right
     assert right[0] == "myocardial infarction"
     assert max(call.scores[call.right.index(True)]) < 0.999
 
 
+def test_definitions_are_read_with_the_text_around(dictionary: Dictionary) -> None:
+    row = concept(dictionary, "C9100003")
+    asked = [Asked("attack of the heart", [row], None, around) for around in (None, "", "he had an [MASK] .")]
+    without, with_none, within = calls(dictionary, asked)
+    at = within.right.index(True)
+    assert (without.around, without.definitions) == ("", [])
+    assert with_none.definitions[at] == within.definitions[at] == "Heart muscle dies for want of blood."
+    assert within.texts()[at].endswith(" [SEP] he had an [MASK] . [SEP] heart muscle dies for want of blood.")
+    assert without.texts()[at] == within.texts()[at].partition(" [SEP] he had")[0]
+
+
 def test_drawn_names_have_other_names(dictionary: Dictionary) -> None:
     drawn = names_as_mentions(dictionary, 8, random.Random(0), lambda name, salt: name)
     assert len(drawn) == 8
-    assert all(call.mention in dictionary.names for call in drawn)
-    assert all(not any(call.mention in names for names, right in zip(call.names, call.right) if right) for call in drawn)
+    assert [one.around for one in drawn] == [None, ""] * 4
+    assert all(one.own is not None and dictionary.names[one.own] == one.mention and one.gold == dictionary.concepts[one.own] for one in drawn)
+    found = calls(dictionary, drawn)
+    assert all(not any(call.mention in names for names, right in zip(call.names, call.right) if right) for call in found)
     assert drawn == names_as_mentions(dictionary, 8, random.Random(0), lambda name, salt: name)
     assert drawn != names_as_mentions(dictionary, 8, random.Random(1), lambda name, salt: name)
 
 
-def test_gold_mentions_that_are_names_are_left_out(dictionary: Dictionary) -> None:
-    queries = [("Heart attack", None), ("heart attacks", None), ("attack of the heart", None), ("Attack of the heart", None), ("pain", None)]
-    found = gold_calls(dictionary, queries, ["C9100003"] * 4 + ["C0000000"])
-    assert [call.mention for call in found] == ["attack of the heart"]
+QUERIES = [
+    Query("Heart attack", None, "a [MASK] in may"),
+    Query("heart attacks", None, "two [MASK]"),
+    Query("attack of the heart", None, "first [MASK]"),
+    Query("Attack of the heart", None, "second [MASK]"),
+    Query("pain", None, "[MASK]"),
+    Query("Heart attack", None, "a [MASK] in june"),
+]
+GOLD = ["C9100003"] * 4 + ["C0000000", "C9100003"]
+
+
+def test_gold_mentions_that_are_no_names(dictionary: Dictionary) -> None:
+    row = concept(dictionary, "C9100003")
+    assert gold_mentions(dictionary, QUERIES, GOLD, known=False) == [Asked("attack of the heart", (row,), None, "first [MASK]")]
+
+
+def test_gold_mentions_that_are_names_are_searched_without_themselves(dictionary: Dictionary) -> None:
+    row, own = concept(dictionary, "C9100003"), dictionary.names.index("heart attack")
+    expected = [Asked("heart attack", (row,), own, f"a [MASK] in {month}") for month in ("may", "june")]
+    assert gold_mentions(dictionary, QUERIES, GOLD, known=True) == expected
+    assert gold_mentions(dictionary, QUERIES[:1], ["C9100004"], known=True) == []  # the name means another concept
+
+
+def test_names_in_notes(dictionary: Dictionary) -> None:
+    own = dictionary.names.index("cardiac infarction")
+    notes = [f"Note {number}: no cardiac infarction, MI or cold." for number in range(CONTEXTS + 2)]
+    found = names_in_notes(dictionary, notes, random.Random(0), 50)
+    assert len(found) == CONTEXTS
+    assert {(one.mention, one.own) for one in found} == {("cardiac infarction", own)}  # MI is short, and has two meanings
+    assert all(one.around in {f"note {number}: no [MASK] , mi or cold." for number in range(CONTEXTS + 2)} for one in found)
+    assert len(names_in_notes(dictionary, notes, random.Random(0), 1)) == 1
+
+
+def test_phrases_of_patients(dictionary: Dictionary, tmp_path: Path) -> None:
+    table = tmp_path / "lay.tsv"
+    table.write_text("concept_id\tnames\nC9100003\tmy heart gave out|Heart attack|left out\nC9999999\tnobody knows\nC9100004\theart attack\n")
+    row, own = concept(dictionary, "C9100003"), dictionary.names.index("heart attack")
+    # the name of another concept is no phrase of C9100004
+    assert phrases_of(dictionary, table, {"left out"}) == [Asked("my heart gave out", [row], None, None), Asked("heart attack", [row], own, "")]
 
 
 def test_bad_input(tmp_path: Path) -> None:

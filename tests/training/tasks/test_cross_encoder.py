@@ -60,6 +60,8 @@ def test_the_right_candidate_stays_when_a_mention_is_shortened() -> None:
     late = HEART._replace(right=[False, False, True])
     assert shortened(late, 2) == Call("heart failure", [HEART.names[0], HEART.names[2]], [HEART.scores[0], HEART.scores[2]], [False, True])
     assert shortened(HEART._replace(right=[False] * 3), 2).right == [False, False]
+    defined = late._replace(around="no [MASK]", definitions=["a", "b", "c"])
+    assert shortened(defined, 2)[4:] == ("no [MASK]", ["a", "c"])
     assert priors(FEVER, [1.0, 0.0]) == [0.6, 0.5]
 
 
@@ -84,8 +86,10 @@ def test_files_are_read_and_refused(tmp_path: Path) -> None:
         read_calls(write(tmp_path / "empty.jsonl"))
     with pytest.raises(SapbertError, match=r"\[E611\].*line 2 is no mention"):
         read_calls(write(tmp_path / "bad.jsonl", HEART, {"mention": "x"}))
-    with pytest.raises(SapbertError, match=r"\[E611\].*line 1 has 3 candidates, 3 scores and 1 marks"):
+    with pytest.raises(SapbertError, match=r"\[E611\].*line 1 has 3 candidates, 3 scores, 1 marks and 0 definitions"):
         read_calls(write(tmp_path / "short.jsonl", HEART._replace(right=[True])))
+    with pytest.raises(SapbertError, match=r"\[E611\].*line 1 has 3 candidates, 3 scores, 3 marks and 1 definitions"):
+        read_calls(write(tmp_path / "defined.jsonl", HEART._replace(definitions=["x"])))
     with pytest.raises(SapbertError, match=r"\[E611\].*right candidate and a wrong one"):
         cross_encoder(str(write(tmp_path / "all.jsonl", HEART._replace(right=[True] * 3)))).extent(None)  # type: ignore[arg-type]
     with pytest.raises(SapbertError, match=r"\[E511\].*score_weights"):
