@@ -9,7 +9,7 @@ from typing import NamedTuple
 # classes of the table of rules that name words of items
 NAMES = (
     *("link", "apart", "state", "assay", "study", "former", "after", "be", "tested", "sought", "subject", "reaction", "stated", "side", "finished"),
-    *("verb", "until", "dated", "relative", "seen", "matter", "degree", "resumed"),
+    *("verb", "until", "dated", "relative", "seen", "matter", "degree", "resumed", "eye"),
 )
 _MARKS = frozenset(',;:()[]|"<>')
 _OPENING = frozenset(":([=|")  # marks between an item and what is said of it: "HIV: negative", "HIV (negative)", "| HIV | negative |"
@@ -53,6 +53,7 @@ class Words(NamedTuple):
         matter: words that stand for a finding: "no *issues* on CT".
         resumed: words that say that a treatment goes on: "restarted".
         degree: words that begin an item of its own: "gout and *high* falls risk".
+        eye: words for an eye that begin a finding of it: "*LE* cataract".
     """
 
     link: AbstractSet[str] = frozenset()
@@ -78,6 +79,7 @@ class Words(NamedTuple):
     matter: AbstractSet[str] = frozenset()
     degree: AbstractSet[str] = frozenset()
     resumed: AbstractSet[str] = frozenset()
+    eye: AbstractSet[str] = frozenset()
 
     @classmethod
     def of(cls, classes: Mapping[str, Sequence[str]]) -> Words:
@@ -130,7 +132,7 @@ def listed_items(words: Sequence[str], start: int, begin: int, kinds: Words, *, 
             break
         item = _start(words, before, begin, kinds)
         names = words[item:before]
-        told = any(word in kinds.state or word in kinds.side or word[0].isdigit() for word in names)
+        told = any(word in kinds.state or word in kinds.side or word[0].isdigit() for word in names) or not kinds.eye.isdisjoint(names[:1])
         if told or not 0 < sum(word[0].isalnum() for word in names) <= _MOST_WORDS:
             break
         links.append(linked)
@@ -226,11 +228,11 @@ def is_awaited(words: Sequence[str], first: int, last: int, begin: int, kinds: W
 
 
 def undated(words: Sequence[str], end: int, findings: AbstractSet[int], kinds: Words) -> int:
-    """Return the token after the finding before a date that ends before token `end`: after "stroke" in "stroke in 2015"; `end` if there is none."""
+    """Return the token after the finding before a date that ends before token `end`: after "stroke" in "stroke in 2015" and "stroke - last in 2015"; `end` if there is none."""
     for at in range(end, max(end - _DATE_WORDS, 0) - 1, -1):
         if at in findings:
             return at
-        if at and not (words[at - 1][0].isdigit() or words[at - 1] in kinds.dated or words[at - 1] in ("(", ")", ",", "/")):
+        if at and not (words[at - 1][0].isdigit() or words[at - 1] in kinds.dated or words[at - 1] in ("(", ")", ",", "/", "-", "–")):
             return end
     return end
 

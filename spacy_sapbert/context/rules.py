@@ -61,6 +61,7 @@ class Rules:
         self._tree, self._sections, self._item_words = table.tree, table.sections, table.item_words
         self.substances: frozenset[str] = table.substances
         """Names of substances of the body that are findings ("no exudate"), in lower case."""
+        self._treatments = table.treatments
 
     def statuses(
         self, text: str, mentions: Sequence[Span], breaks: Iterable[int] = (), kinds: Mapping[Span, str] = MappingProxyType({})
@@ -80,6 +81,7 @@ class Rules:
         fixed = note.fixed(breaks)
         triggers = find_triggers(note.words, self._tree, fixed)
         bounds = note.bounds(fixed, triggers)
+        kinds = {place: self._kind(kind, text[slice(*place)]) for place, kind in kinds.items()}
         tokens = MentionTokens(note.starts, [(*place, kinds.get(place, FINDING)) for place in mentions])
         terminators = Terminators(note, bounds, triggers, tokens, self._item_words)
         ranges = Scopes(note, bounds, triggers, tokens, self._item_words, terminators).ranges()
@@ -112,6 +114,10 @@ class Rules:
                 true.discard("historical")  # a finding that never was, or was a relative's, is not in the patient's past
             found.append({status: status in true for status in STATUSES})
         return found
+
+    def _kind(self, kind: str, mention: str) -> str:
+        """Return the kind of a mention: a procedure or device that is taken like a drug counts as a drug: "CKD, on dialysis"."""
+        return DRUG if kind == PROCEDURE and " ".join(mention.lower().split()).removeprefix("home ") in self._treatments else kind
 
 
 def _inside(spans: list[Span], char: int) -> bool:

@@ -158,7 +158,7 @@ class Terminators:
 
         A drug is not taken any more if a year or a word such as "previously" follows, and not for the finding if it may cause it: "rash on penicillin".
         """
-        if last not in self.mentions.drugs:
+        if last not in self.mentions.drugs and last - 1 not in self.mentions.drugs:  # "on home" may end inside a name: "on home oxygen"
             return False
         end = first - 1 if first and self.words[first - 1] == "," else first
         while end and self.words[end - 1] in self.item_words.side:

@@ -17,6 +17,7 @@ from .sections import section_kinds
 SHIPPED = Path(__file__).parents[1] / "data" / "status_rules.tsv"
 STATUSES = ("negated", "uncertain", "hypothetical", "historical", "family")
 SUBSTANCE = "substance"  # the class of `Rules.substances`
+TAKEN = "treatment"  # the class of `TriggerTable.treatments`
 HEADER = ["trigger", "category", "direction", "scope"]
 FINDING, DRUG, PROCEDURE = "finding", "drug", "procedure"  # kinds of mentions; a test and a device are procedures
 OTHER = "other"  # a part of the body, a function, a place: the rules of findings hold for it, but it has no test
@@ -101,6 +102,7 @@ class TriggerTable:
         tree: the triggers as a tree: each word -> what may follow it. Under "" is the list of rules of the trigger that ends there.
         sections: kind of section, or "heading:" and a title in lower case -> categories of all mentions in it.
         substances: names of substances of the body that are findings, in lower case.
+        treatments: names of procedures and devices that are taken like drugs, in lower case: "dialysis".
         item_words: the words that tell the items of a list apart.
 
     Raises:
@@ -111,6 +113,7 @@ class TriggerTable:
         self.tree: dict[str, Any] = {}
         self.sections: dict[str, set[str]] = {}
         self.substances: frozenset[str] = frozenset()
+        self.treatments: frozenset[str] = frozenset()
         classes: dict[str, list[str]] = {}
         rows = [(n, line.split("\t")) for n, line in enumerate(text.splitlines(), 1) if line.strip() and not line.startswith("#")]
         if not rows or rows[0][1] != HEADER:
@@ -124,6 +127,8 @@ class TriggerTable:
                 classes[trigger] = direction.split("|")
                 if trigger == SUBSTANCE:
                     self.substances = frozenset(classes[trigger])
+                elif trigger == TAKEN:
+                    self.treatments = frozenset(classes[trigger])
             elif direction == SECTION:
                 for kind in trigger.split(";"):
                     self.sections.setdefault(kind.strip(), set()).add(category)

@@ -147,5 +147,6 @@ def other_numbers(name: str) -> list[str]:
     words = name.split()
     if not words:
         return []
-    forms = [" ".join([*words[:-1], stem(words[-1])]), " ".join(map(stem, words)), f"{name}s"]
+    plurals = [f"{name}s", *([f"{name[:-1]}ies"] if name.endswith("y") else [])]
+    forms = [" ".join([*words[:-1], stem(words[-1])]), " ".join(map(stem, words)), *plurals]
     return [form for form in dict.fromkeys(forms) if form and form != name]

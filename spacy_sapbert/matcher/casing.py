@@ -16,9 +16,11 @@ KNOWN_WORDS = DATA / "known_words.txt.xz"
 SENSES = DATA / "abbreviations.tsv"
 SYMBOL_LETTERS = 3  # "Mg", "Pap", "Na"; a longer word with one capital is an ordinary word at the beginning of a name
 WITH_HINT = " with hint"  # the name counts only if words around it point to a meaning, see `context.sense_words`: "SRS" near "brain"
+IN_PLURAL = "in plural"  # the singular is a plain word, and no name: "palps" is, "palp" is palpation
 WITH_VALUE = " with value"  # added to a casing: the name counts only if a value follows, "Hb 98", "weight 71 kg"
 # semantic types of concepts that only say how, where or when; they are not mentions by themselves
 QUALIFIERS = frozenset(["T041", "T056", "T077", "T078", "T079", "T080", "T081", "T082", "T089", "T102", "T169", "T185"])
+MARKERS = frozenset(["ca", "her"])  # stop words that are a name with a number: "CA 19-9", "HER-2"
 # a word of these after a number is a unit, not a mention
 UNITS = frozenset(
     [
@@ -173,7 +175,7 @@ def plain_words() -> frozenset[str]:
     return frozenset(word for line in lines if not line.startswith("#") for word in line.split())
 
 
-_NOT_PLAIN = frozenset(["testes"])  # names that look like a form of a plain word: "test"
+_NOT_PLAIN = frozenset(["testes", "palps"])  # names that look like a form of a plain word: "test"; "palp" is palpation
 _DOUBLED = re.compile(r"(\w+?([bdgmnprt]))\2(?:ed|ing)")
 
 

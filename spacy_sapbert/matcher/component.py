@@ -47,6 +47,7 @@ from .fractures import with_kind_of_fracture
 from .headed import headed, is_warm_and_dry
 from .interrupted import interrupted
 from .joining import WHOLE, Match, Places, chosen, trimmed, with_items
+from .letter_pairs import letter_pairs
 from .letters import letters
 from .listed import Listed, listed
 from .parts import CONJUNCTIONS, parts_of
@@ -56,6 +57,8 @@ from .results import LEVEL, READ, has_result
 from .shorthand import SHORT, written_out
 from .sites import BODY, without_sites
 from .spelling import MIN_LETTERS, Spelling, is_other_word
+from .treatment_days import without_days
+from .vaccines import VACCINE, vaccines
 from .vital_signs import vital_signs
 from .worded import worded
 
@@ -64,7 +67,7 @@ from .worded import worded
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W\d_]+)?|[^\s\w\-‐‑–/'’]|_|\n\s*\n")
 KEPT_FROM = 20_000  # with at least so many names, the phrases are stored in the cache
 SHOWN_FROM = 1_000_000  # with at least so many names, building the phrases takes more than ten seconds, and progress is shown
-RULES = 15  # increase it whenever names become words in another way (`_form`, `stem`, `_collect`), so that old caches are not used
+RULES = 16  # increase it whenever names become words in another way (`_form`, `stem`, `_collect`), so that old caches are not used
 FOLDER = "phrases"  # name of a folder in a saved component
 _REMEMBERED = 500_000  # words whose hashes are cached while names are read
 _LONGER = {PROCEDURE: with_contrast, FINDING: with_kind_of_fracture}  # group of a name -> what adds the words beside it that belong to it
@@ -75,6 +78,7 @@ _REMOVED = re.compile(  # a placeholder of a de-identified note: "[**Name**]", "
     r"\[\*\*.*?\*\*\]|\b(?:MM|DD|YY(?:YY)?)(?:[/-](?:MM|DD|YY(?:YY)?)){1,2}\b"
 )
 _MEASURES = frozenset(["blood loss", "ebl", "estimated blood loss"])  # headings in a report of an operation that name what is measured
+_STATEMENTS = frozenset(["nka", "nkda"])  # headings that say themselves what is so
 _STAGE = re.compile(
     r"\b[cpy]{0,2}T(?:[0-4][a-d]?|is|[xX])[ ,]*[cp]?N[0-3xX][a-c]?(?:[ ,]*(?:\([^()\n]{0,20}\))?[ ,]*[cp]?M[01xX])?\b"
 )  # a TNM stage: "T1 N3 M0"
@@ -400,10 +404,12 @@ class ConceptMatcher(DocComponent):
             if not self.qualifiers and self.types is None and casing.only_qualifies(name.tuis):
                 continue
             looked = [look(word) for word in found]
-            letters_joined = len(found) == 3 and found[1] == "&" and len(found[0]) == len(found[2].removesuffix("s")) == 1  # "D&C", "U&Es"
+            letters_joined = len(found) == 3 and found[1] == "&" and len(found[0]) == len(found[2].removesuffix("s") or "s") == 1  # "D&C", "U&Es"
             # "AS" is no name without words around it that point to a meaning; see `context.sense_words`
+            marker = found[0] in casing.MARKERS and all(word.isdigit() or word == "." for word in found[1:])  # "CA 19-9"
             hinted_word = text in hinted or (text in sense_words.short_forms() and any(map(is_acronym, name.texts)))
-            if (all(says_little for _, says_little in looked) and not symbol and not letters_joined and not hinted_word) or found[0] in _DENIES:
+            little = all(says_little for _, says_little in looked) and not (symbol or letters_joined or marker or hinted_word)
+            if little or found[0] in _DENIES:
                 continue
             for word in found:
                 if len(word) >= MIN_LETTERS:
@@ -426,6 +432,8 @@ class ConceptMatcher(DocComponent):
                         wanted = CAPITALS + casing.WITH_HINT
                     else:
                         continue
+                elif not wanted and _form(text, self._language) in casing.plain_words():
+                    wanted = casing.IN_PLURAL
                 label = f"{label}\t{wanted}" if wanted else label
             elif letters_joined or (name.texts and casing.has_word_in_capitals(found, name.texts, self._stop_words)):
                 label = f"{label}\t{CAPITALS}"
@@ -523,7 +531,7 @@ class ConceptMatcher(DocComponent):
                 return None
             if is_title(text[first:last]) or (group == FINDING and means_something_else(text, first, last, group)):
                 return None
-            if len(places) > 1 and wanted == CAPITALS and not any(self._is_word_in_capitals(found[i].group()) for i in places):
+            if len(places) > 1 and wanted == CAPITALS and not self._is_in_capitals([found[i] for i in places], text):
                 return None
             right = None
             if part:
@@ -552,7 +560,8 @@ class ConceptMatcher(DocComponent):
                     matches.append(match)
                 taken.append((at, end))
         if self._language in ENGLISH:
-            matches = self._as_tests(with_product_words(self._with_letters(matches, text, sets), text), text, sets)
+            matches = without_days(with_product_words(self._with_letters(matches, text, sets), text), text)
+            matches = self._as_vaccines(self._as_tests(matches, text, sets), text, sets)
             matches = self._with_headings(matches, text, sets, skipped)
         yield from _with_defined(matches, text, self._language, skipped)
         yield from wholes
@@ -587,7 +596,9 @@ class ConceptMatcher(DocComponent):
 
         in_words = [one for one in worded(text) if not is_inside_name(one)]  # "fall at home" is a name
         one_letter = ((one.start, one.start + 1, one.name) for one in (*letters(text), *vital_signs(text)))
-        found = sorted([*one_letter, *listed(text), *glued(text), *in_words, *interrupted(text)], key=lambda one: (one[0], -one[1]))
+        found = sorted(
+            [*one_letter, *listed(text), *letter_pairs(text), *glued(text), *in_words, *interrupted(text)], key=lambda one: (one[0], -one[1])
+        )
         labels = _labels(sets, [self._run(name) for _, _, name in found])
         more: List[Match] = []
         for (start, end, name), label in zip(found, labels):
@@ -603,7 +614,11 @@ class ConceptMatcher(DocComponent):
 
         In a list of medications, a number without a unit is a dose.
         """
-        at = [i for i, one in enumerate(matches) if self._group(one.label) == DRUG and has_result(text[one.end : one.end + READ])]
+        at = [
+            i
+            for i, one in enumerate(matches)
+            if self._group(one.label) == DRUG and has_result(text[one.end : one.end + READ], one.corrected or text[one.start : one.end])
+        ]
         if at:
             sections = find_sections(text)
             at = [i for i in at if (section := section_at(sections, matches[i].start)) is None or section.kind != MEDICATIONS]
@@ -613,6 +628,16 @@ class ConceptMatcher(DocComponent):
         labels = _labels(sets, [self._run(name) for name in names])
         made = list(matches)
         for i, name, label in zip(at, names, labels):
+            if label is not None:
+                made[i] = made[i]._replace(label=label.partition("\t")[0], corrected=name)
+        return made
+
+    def _as_vaccines(self, matches: List[Match], text: str, sets: Sequence[Phrases]) -> List[Match]:
+        """Make diseases and germs into vaccines where they stand for one, if its name is a name: "varicella given" is looked up as "varicella vaccine"."""
+        at = list(vaccines(matches, [self._group(one.label) for one in matches], text))
+        names = [f"{matches[i].corrected or text[matches[i].start : matches[i].end]} {VACCINE}" for i in at]
+        made = list(matches)
+        for i, name, label in zip(at, names, _labels(sets, [self._run(name) for name in names])):
             if label is not None:
                 made[i] = made[i]._replace(label=label.partition("\t")[0], corrected=name)
         return made
@@ -696,13 +721,18 @@ class ConceptMatcher(DocComponent):
         """Return the hashes of the words of a name."""
         return [_hash(word, self._language) for word in _WORD.findall(name)]
 
-    def _is_name(self, text: str) -> bool:
-        """Return whether a text is a name that is looked for."""
+    def _is_body(self, text: str) -> bool:
+        """Return whether a text is a name of a part of the body that is looked for; of any name, if labels are neither types nor groups."""
         run = self._run(text)
-        return self._phrases is not None and bool(run) and self._phrases.find([run])[0] is not None
+        label = self._phrases.find([run])[0] if self._phrases is not None and run else None
+        return label is not None and self._group(label) in (BODY, "")
 
-    def _is_word_in_capitals(self, word: str) -> bool:
-        return word.isupper() and (len(word) == 1 or word.lower() in self._stop_words)
+    def _is_in_capitals(self, words: Sequence["re.Match[str]"], text: str) -> bool:
+        """Return whether one of the words of a name is a letter or a stop word in capitals, or hyphens join them: "IT band", "ca-125", but not "I stop"."""
+        if "-" in text[words[0].end() : words[-1].start()]:
+            return True
+        first = 1 if words[0].group() == "I" else 0  # the person who speaks
+        return any(word.group().isupper() and (len(word.group()) == 1 or word.group().lower() in self._stop_words) for word in words[first:])
 
     def _written_out(self, found: List["re.Match[str]"], words: Any, corrected: Dict[int, str], lengths: Any, labels: Any) -> Dict[int, str]:
         """Find names with shortened words ("abdo pain"), where the unchanged words give no name of that length. The arrays are changed in place.
@@ -784,7 +814,7 @@ class ConceptMatcher(DocComponent):
             cut = [trimmed(Match(ent.start_char, ent.end_char, ent.label_), text) for ent in doc.ents] if self.join and not self.spans_key else []
             _split(doc, [offset for match in [*matches, *cut] for offset in (match.start, match.end)])
             before = [] if self.spans_key else [Match(ent.start_char, ent.end_char, ent.label_, ent=ent) for ent in doc.ents]
-            skipped = _skipped(text, self._is_name) if self.join and before else ()  # a recogniser also marks headings
+            skipped = _skipped(text, self._is_body) if self.join and before else ()  # a recogniser also marks headings
             kept, others = chosen(before, matches, text=text, join=self.join, overwrite=self.overwrite, skipped=skipped)
             if self.all_key is not None:  # without this group, sites would be lost
                 parts = [one for one in others if one.part]
@@ -913,15 +943,19 @@ def _with_defined(matches: List[Match], text: str, language: str, skipped: Place
     return sorted([*matches, *(Match(*found.span(), forms[found[0]]) for found in every if not taken.overlap(*found.span()))])
 
 
-def _skipped(text: str, is_name: Optional[Callable[[str], bool]] = None) -> Places:
+def _skipped(text: str, is_body: Optional[Callable[[str], bool]] = None) -> Places:
     """Return the places that hold no mention: known headings, TNM stages, and placeholders of de-identified notes ("[**Name**]").
 
     Args:
         text: the note.
-        is_name: says whether a text is a name. Headings that are the name of a part of the body ("Lungs: clear") are then not skipped.
+        is_body: says whether a text is the name of a part of the body. Headings that are one ("Lungs: clear", but not "Heme: stable") are then not skipped.
     """
     kinds = ((section, kind_of(section.title)) for section in find_sections(text) if section.title)
-    titles = [one for one, kind in kinds if kind is not None and not (kind == PART and is_name is not None and is_name(one.title))]
+    titles = [
+        one
+        for one, kind in kinds
+        if kind is not None and one.title.lower().rstrip(".") not in _STATEMENTS and not (kind == PART and is_body is not None and is_body(one.title))
+    ]
     headings = [(start := text.index(one.title, one.start), start + len(one.title)) for one in titles]
     return Places([*headings, *(match.span() for pattern in (_REMOVED, _STAGE) for match in pattern.finditer(text))])
 
@@ -949,6 +983,10 @@ def _stands_for_name(text: str, start: int, end: int, wanted: str) -> bool:
     word = text[start:end]
     if means_something_else(text, start, end):
         return False
+    if wanted == casing.IN_PLURAL:
+        if word.lower() in casing.plain_words():
+            return False
+        wanted = ""
     if wanted.endswith(casing.WITH_HINT):
         wanted = wanted.removesuffix(casing.WITH_HINT)
         if (len(word) == 2 and not word.isupper()) or next(sense_words.hints(text, start, end), None) is None:  # "As" is no "AS"

@@ -9,7 +9,7 @@ from spacy.lang.en.stop_words import STOP_WORDS
 
 CONJUNCTIONS = frozenset(["and", "or", "&"])
 _JOINS = CONJUNCTIONS | {","}
-_BETWEEN = frozenset(["the", "his", "her", "both", "a", "an", "of", "in", "its", "their"])
+_BETWEEN = frozenset(["the", "his", "her", "my", "your", "our", "both", "a", "an", "of", "in", "its", "their"])
 _SIDES = frozenset(["left", "right", "l", "r", "lt", "rt", "bilateral", "both"])
 _ONE_SIDE = _SIDES - {"both"}  # "both" stands before other things, too
 _TO = frozenset(["allergy", "allergies", "exposure", "intolerance", "sensitivity", "hypersensitivity"])  # "allergy to penicillin"

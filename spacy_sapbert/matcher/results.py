@@ -14,21 +14,47 @@ _RESULT = re.compile(rf"{_IS}(?:{_NUMBER}|(?<=[ :=]){_WORDS})", re.IGNORECASE)
 # what follows the number of a dose: a unit of an amount, a form, a duration, a time or a frequency; "1.2 mg/dL" is a concentration
 _UNITS = (
     r"milligrams?|micrograms?|mg|mcg|µg|ug|g|gm|grams?|liters?|litres?|l|ml|cc|units?|iu|meq|tabs?|tablets?|pills?|caps?|capsules?|puffs?|drops?|gtts?|sprays?|"
-    r"packets?|patch(?:es)?|vials?|amps?|doses?|times|x|days?|weeks?|wks?|months?|years?|yrs?|hours?|hrs?|min(?:ute)?s?|%"
+    r"packets?|patch(?:es)?|vials?|amps?|doses?|times|x|u|mu|k units|days?|weeks?|wks?|months?|years?|yrs?|hours?|hrs?|min(?:ute)?s?|%"
 )
 _WHEN = (
     r"p\.?o\b|i\.?v\b|daily|nightly|weekly|monthly|bid|b\.i\.d|tid|t\.i\.d|qid|q\.i\.d|q\.?d\b|q\.?h\.?s|hs|qam|qpm|q ?\d|prn|every|once|twice|per day|"
-    r"a day|at (?:bedtime|night|noon)|in the (?:morning|evening|afternoon)|with (?:meals|food|breakfast|dinner)"
+    r"s\.?[cql]\b|i\.?m\b|sub-?q\b|subcut\w*|a day|at (?:bedtime|night|noon)|in the (?:morning|evening|afternoon)|with (?:meals|food|breakfast|dinner)"
 )
-_DOSE = re.compile(rf" ?(?:(?:{_UNITS})(?! ?/ ?(?:d?l|ml)\b)(?!\w)|(?: ?\w+){{0,2}}? ?(?:{_WHEN})\b)", re.IGNORECASE)
+_RATE = r"/ ?(?:kg|h|hr|hour|min|day|d)\b"  # "heparin at 1200/hr"
+_DOSE = re.compile(rf" ?(?:{_RATE}|(?:{_UNITS})(?! ?/ ?(?:d?l|ml)\b)(?!\w)|(?: ?\w+){{0,2}}? ?(?:{_WHEN})\b)", re.IGNORECASE)
+# the highest level that is ever measured, in any usual unit; a larger number is a dose: "heparin 5000", "lithium 900", "potassium 40"
+_HIGHEST = {
+    "amikacin": 150,
+    "calcium": 20,
+    "carbamazepine": 80,
+    "digoxin": 20,
+    "gentamicin": 50,
+    "heparin": 5,
+    "lithium": 10,
+    "magnesium": 20,
+    "phenytoin": 200,
+    "potassium": 15,
+    "tacrolimus": 100,
+    "tobramycin": 50,
+    "vancomycin": 200,
+}
+_FIGURE = re.compile(r"\d[\d,]*(?:\.\d+)?")
 
 
-def has_result(after: str) -> bool:
+def has_result(after: str, substance: str = "") -> bool:
     """Return whether the text after a substance begins with the result of a test: " 140", " was 3.2 mmol/L", ": normal", but not " 20 mg daily".
 
     Args:
         after: the text after it; only its first `READ` characters are read.
+        substance: its name. Of some, a number that no level reaches is a dose: "heparin 5000".
     """
     text = _SPACES.sub(" ", after[:READ])
     found = _RESULT.match(text)
-    return found is not None and not (found[0][-1].isdigit() and _DOSE.match(text, found.end()))
+    if found is None:
+        return False
+    if not found[0][-1].isdigit():
+        return True
+    highest = _HIGHEST.get(substance.lower())
+    if highest is not None and (figure := _FIGURE.search(found[0])) is not None and float(figure[0].replace(",", "")) > highest:
+        return False
+    return _DOSE.match(text, found.end()) is None

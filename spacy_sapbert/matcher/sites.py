@@ -7,6 +7,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import accumulate
 
+from ..context.sense_words import hints
 from .imaging import IMAGING
 from .joining import Match
 
@@ -35,6 +36,9 @@ _STATES = (
 _STATE_AFTER = re.compile(rf"[ \t-]*{_VERB}(?:not\s+|non-?)?(?:{_STATES})\b", re.IGNORECASE)
 # "red heels", "small L eye", "no teeth", "# L hip" (a fracture)
 _STATE_BEFORE = re.compile(rf"(?:\b(?:{_STATES}|no|small|large|big)[ \t]+(?:(?:{_SIDES})[ \t]+)*|#[ \t]*(?:{_SIDES})[ \t]+)$", re.IGNORECASE)
+_FINDINGS = {"LAD": "C0497156"}  # abbreviations of parts of the body -> the finding that they stand for, too: lymphadenopathy
+_DENIED_BEFORE = re.compile(r"\bno[ \t]+$", re.IGNORECASE)
+_ACRONYM = re.compile(r"[A-Z]{3,5}")
 _SUBSTANCES = frozenset(["bile", "blood", "mucus", "phlegm", "pus", "purulence", "sputum"])  # "no pus" is said of a finding, "no teeth" of a part
 _CHARS_BEFORE = 40  # characters before a part of the body that are read
 # the first of several levels of the spine: "C4 to C6"
@@ -53,11 +57,13 @@ def without_sites(kept: Sequence[Match], text: str, parts: Sequence[Match] = ())
       another site: "swelling of the joints of the hands".
     - It stands before a finding, test or procedure, and only a verb or "very" stands between them (`_AFTER`).
     - It is one of several that imaging lists: "CT chest, abdomen and pelvis".
-    - Its state is written beside it: "chest clear", "red heels", "no teeth". The state need not be a name of the knowledge base.
+    - Its state is written beside it: "chest clear", "red heels", "no teeth", but not "no LAD". The state need not be a name of the knowledge base.
     - It is in a coordination that names a finding, test or procedure: "stool" in "blood in urine or stool". A statement must have been chosen: in "tonsils and
       adenoids were large", which says nothing that is a name of the adenoids, both are mentions.
 
     A level of the spine that follows another one, which is no site, is none either: "C6" in "C4 to C6 fracture", but not in "fracture of C5 and C6".
+
+    An abbreviation that stands for a finding where it is ("cervical LAD") is no site.
 
     In the first case, the finding, test or procedure is a name or an entity of several words. An entity of one word that is no name says little ("fullness of
     the cheek").
@@ -100,7 +106,7 @@ def without_sites(kept: Sequence[Match], text: str, parts: Sequence[Match] = ())
         if after.label == BODY and at in pictured and _LISTED.fullmatch(between):
             pictured.add(at + 1)
             sites.add(at + 1)
-    return [one for at, one in enumerate(kept) if at not in sites]
+    return [one for at, one in enumerate(kept) if at not in sites or _is_finding(one, text)]
 
 
 def _are_levels(one: Match, after: Match, text: str) -> bool:
@@ -125,4 +131,14 @@ def _has_state(part: Match, text: str) -> bool:
     """Return whether the words beside a part of the body give its state."""
     if text[part.start : part.end].lower() in _SUBSTANCES:
         return False
-    return bool(_STATE_AFTER.match(text, part.end) or _STATE_BEFORE.search(text[max(0, part.start - _CHARS_BEFORE) : part.start]))
+    before = text[max(0, part.start - _CHARS_BEFORE) : part.start]
+    if _STATE_AFTER.match(text, part.end):
+        return True
+    denied = _DENIED_BEFORE.search(before) is not None and _ACRONYM.fullmatch(text, part.start, part.end) is not None
+    return _STATE_BEFORE.search(before) is not None and not denied  # "no LOC" denies a finding that has the same letters
+
+
+def _is_finding(part: Match, text: str) -> bool:
+    """Return whether the words around an abbreviation of a part of the body say that it stands for a finding: "cervical LAD" is no artery."""
+    finding = _FINDINGS.get(text[part.start : part.end])
+    return finding is not None and {hint.concept for hint in hints(text, part.start, part.end)} == {finding}

@@ -33,6 +33,12 @@ from spacy_sapbert.linker import SapBertLinker
         ("S2 and S3 nerve roots at the sacral foramen", "S3", ["third sacral vertebra"]),
         ("heart: no S3", "S3", ["third heart sound"]),
         ("CP near ascites", "CP", []),  # not in the table
+        ("throat clear, no LAD", "LAD", ["lymphadenopathy"]),
+        ("LAD stenosis of 70%", "LAD", ["left anterior descending artery"]),
+        ("hurt, no loc", "loc", ["loss of consciousness"]),
+        ("LOC: alert", "LOC", []),  # a level
+        ("RE clear, DR nil", "DR", ["diabetic retinopathy"]),
+        ("seen by Dr nil", "Dr", []),
         ("Seen in ER. Positive troponin.", "ER", ["emergency department"]),  # another sentence
         ("went to the ER on tamoxifen", "ER", ["emergency department", "estrogen receptor"]),
         ("Last BM yesterday.\nBiopsy pending", "BM", []),

@@ -211,3 +211,25 @@ def test_a_long_family_history_takes_linear_time(piece: str) -> None:
     start = time.process_time()
     assert len(RULES.statuses(text, mentions, kinds=dict.fromkeys(mentions, PROCEDURE))) == len(mentions)
     assert time.process_time() - start < 30
+
+
+@pytest.mark.parametrize(
+    ("text", "mentions", "wanted"),
+    [
+        ("PMH: CKD, on dialysis.", ["f:CKD", "p:dialysis"], ["historical", "-"]),
+        ("PMH: COPD on home oxygen, asthma.", ["f:COPD", "p:home oxygen", "f:asthma"], ["historical", "-", "historical"]),
+        ("PMH: sleep apnea, on CPAP.", ["f:sleep apnea", "p:CPAP"], ["historical", "-"]),
+        # not taken any more, not said to be taken, or a test
+        ("PMH: lymphoma, on chemo in 2012.", ["f:lymphoma", "p:chemo"], ["historical", "historical"]),
+        ("PMH: CKD, dialysis.", ["f:CKD", "p:dialysis"], ["historical", "historical"]),
+        ("PMH: nodule, on CT.", ["f:nodule", "p:CT"], ["historical", "historical"]),
+        # between dashes
+        ("H/o seizures - last in 2019 - on Keppra.", ["f:seizures", "d:Keppra"], ["historical", "-"]),
+        ("h/o DVT - on warfarin.", ["f:DVT", "d:warfarin"], ["historical", "-"]),
+        ("h/o DVT – on warfarin.", ["f:DVT", "d:warfarin"], ["historical", "-"]),
+        ("h/o DVT - on warfarin in 2010.", ["f:DVT", "d:warfarin"], ["historical", "historical"]),
+        ("h/o rash - on penicillin.", ["f:rash", "d:penicillin"], ["historical", "historical"]),
+    ],
+)
+def test_a_treatment_that_goes_on_is_not_past(text: str, mentions: list[str], wanted: list[str]) -> None:
+    assert statuses(text, *mentions) == wanted

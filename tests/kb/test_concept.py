@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spacy_sapbert.kb.concept import Concept, Name, is_cui, lower_in_place, normalise
+from spacy_sapbert.kb.concept import Concept, Name, is_cui, lower_in_place, normalise, other_numbers
 
 
 @pytest.mark.parametrize(
@@ -110,3 +110,10 @@ def test_concepts_do_not_share_their_lists() -> None:
 @given(st.text(max_size=20), st.sampled_from(["", "en", "de", "tr", "az"]))
 def test_normalising_twice_changes_nothing_more(text: str, language: str) -> None:
     assert normalise(normalise(text, language), language) == normalise(text, language)
+
+
+def test_other_numbers_are_what_the_matcher_forgives() -> None:
+    assert other_numbers("get dizzy") == ["get dizzys", "get dizzies"]
+    assert other_numbers("x-rays") == ["x-ray", "x-rayss"]
+    assert other_numbers("deep ulcer") == ["deep ulcers"]
+    assert other_numbers("") == []

@@ -462,6 +462,52 @@ def test_a_source_that_writes_it_small_allows_it_small():
     assert found(written(("AFIB", "T047", "afib")), "afib and AFIB") == ["afib", "AFIB"]
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("CA 19-9 and CA-125", ["CA 19-9", "CA-125"]),
+        ("Ca 19-9, ca-125", ["Ca 19-9", "ca-125"]),  # a hyphen
+        ("ca 125 ml", []),
+        ("her 2 children, HER-2", ["HER-2"]),
+        ("at 11 pm, AT 11", []),  # an ordinary word
+    ],
+)
+def test_markers_of_tumors_are_names_though_their_letters_are_a_word(text: str, expected: List[str]):
+    component = written(("CA 19-9", "T059", ""), ("CA 125", "T059", ""), ("HER-2", "T059", ""), ("AT 11", "T121", ""), ("gout", "T047", ""))
+    assert found(component, text) == expected
+
+
+def test_letters_joined_with_a_sign():
+    component = written(("G&S", "T059", ""), ("U&Es", "T059", ""), ("urea and electrolytes", "T059", ""))
+    assert found(component, "G&S, U&Es, g&s") == ["G&S", "U&Es"]
+    doc = component(component.nlp.make_doc("U/E sent"))
+    assert [(ent.text, ent._.corrected_text) for ent in doc.ents] == [("U/E", "urea and electrolytes")]
+
+
+def test_the_person_who_speaks_is_no_part_of_a_name():
+    component = written(("I STOP", "T058", ""), ("I-cell disease", "T047", ""), ("type I diabetes", "T047", ""))
+    assert found(component, "Should I stop it? i-cell disease, type I diabetes, type i diabetes") == ["i-cell disease", "type I diabetes"]
+
+
+def test_a_plain_word_is_no_mention_though_its_plural_is_a_name():
+    component = written(("palps", "T184", ""), ("cx", "T059", ""), ("urine cx", "T059", ""))
+    assert found(component, "Palps. On palp: soft. Cx sent, urine cx") == ["Palps", "urine cx"]
+    assert found(matcher("palp"), "On palp: soft") == ["palp"]  # a name that a user added has no texts
+
+
+def test_a_heading_that_is_a_statement_is_a_mention():
+    component = written(("NKDA", "T033", ""), ("heme", "T121", ""))
+    assert found(component, "PMH: gout\nNKDA\nMeds: none") == ["NKDA"]
+    assert found(component, "NKDA.") == ["NKDA"]
+
+
+def test_a_heading_of_a_system_is_a_mention_only_if_it_is_a_part_of_the_body():
+    component = written(("heme", "T121", ""), ("lungs", "T023", ""), ("gout", "T047", ""), join=True)
+    doc = component.nlp.make_doc("Heme: stable\nLungs: clear\nMSK: gout")
+    doc.ents = [Span(doc, at, at + 1, label="PROC") for at, token in enumerate(doc) if token.text in ("Heme", "Lungs", "MSK")]
+    assert [ent.text for ent in component(doc).ents] == ["Lungs", "gout"]
+
+
 def test_qualifiers_are_looked_for_when_asked_for():
     names = (("right", "T082", ""), ("mildly impaired", "T080", ""), ("impaired vision", "T033", ""))
     text = "Mildly impaired on the right; impaired vision."

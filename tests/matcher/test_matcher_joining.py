@@ -236,8 +236,9 @@ def test_a_part_is_looked_up_by_its_id():
 
 def test_a_recognisers_entity_that_is_a_heading_is_no_mention() -> None:
     nlp = spacy.blank("en")
-    made = matcher("fever", "lungs", all_key="sapbert")
-    made.join = True
+    made = ConceptMatcher(spacy.blank("en"), all_key="sapbert", join=True)
+    kinds = {"fever": "T047", "lungs": "T023"}
+    made.set_kb(Names(MatchableName(name, tui, (tui,), (name,)) for name, tui in kinds.items()))  # type: ignore[arg-type]
     doc = nlp("PMH: fever.\nLungs: clear.\nMusculoskeletal: normal.\nGOUTY ARTHRITIS: stable.")
     headings = ("PMH", "Lungs", "Musculoskeletal", "GOUTY ARTHRITIS")
     doc.ents = [doc.char_span(doc.text.index(part), doc.text.index(part) + len(part), "DISO") for part in headings]

@@ -23,6 +23,11 @@ def test_a_row_of_conjunctions_joins_nothing() -> None:
     assert names("neck " + "and or " * 10 + "back pain") == set()
 
 
+@pytest.mark.parametrize("whose", ["my", "your", "our", "her"])
+def test_words_for_whose_a_part_of_the_body_is(whose: str) -> None:
+    assert {"blood in urine", "urine blood"} <= names(f"blood in {whose} urine")
+
+
 @pytest.mark.parametrize("words", ["or", "and", "or ,", "a and or"])
 def test_many_conjunctions_take_little_time(words: str) -> None:
     many = words.split() * 20_000

@@ -49,6 +49,25 @@ def test_a_result_follows(after: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("substance", "after", "is_result"),
+    [
+        ("Heparin", " 7000", False),
+        ("heparin", " 5,000 and aspirin", False),
+        ("heparin", " 0.4", True),
+        ("potassium", " 40", False),
+        ("Potassium", ": 5.2", True),
+        ("lithium", " 900", False),
+        ("lithium", " 0.9", True),
+        ("sodium", " 140", True),
+        ("heparin", " therapeutic", True),
+        ("heparin", " 0.4 u/mL", True),
+    ],
+)
+def test_a_number_that_no_level_reaches_is_a_dose(substance: str, after: str, is_result: bool) -> None:
+    assert has_result(after, substance) is is_result
+
+
+@pytest.mark.parametrize(
     "after",
     [
         " 20 mg daily",
@@ -72,6 +91,12 @@ def test_a_result_follows(after: str) -> None:
         " low dose",
         " was increased",
         " was increased to 0.25 mg daily",
+        " 7000u",
+        " 7,000 u IV",
+        " 5000 sc",
+        " 5000 SQ",
+        " 1200/hr",
+        " 18 u/kg/hr",
         " remains",
         " and",
         "",

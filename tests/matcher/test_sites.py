@@ -105,3 +105,12 @@ def test_other_levels_are_sites() -> None:
 
 def test_ultrasound_lists_sites() -> None:
     assert kept("Ultrasounds abdomen and pelvis", Ultrasounds="PROC", abdomen="ANAT", pelvis="ANAT") == ["Ultrasounds"]
+
+
+def test_an_abbreviation_that_stands_for_a_finding_is_no_site() -> None:
+    assert kept("No LAD.", LAD="ANAT") == ["LAD"]
+    assert kept("no LOC, no rash", LOC="ANAT", rash="DISO") == ["LOC", "rash"]
+    assert kept("No cervical LAD.", cervical="ANAT", LAD="ANAT") == ["LAD"]
+    assert kept("no LAD stenosis", LAD="ANAT", stenosis="DISO") == ["stenosis"]
+    assert kept("mid LAD stenosis", LAD="ANAT", stenosis="DISO") == ["stenosis"]
+    assert kept("no lad", lad="ANAT") == []

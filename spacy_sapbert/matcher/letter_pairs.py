@@ -1,0 +1,41 @@
+"""Tests and procedures in two letters with a sign between them, and ratios: "U+E" and "U/E" are urea and electrolytes, "P/F 170" is a P/F ratio."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from .listed import Listed
+
+# letters -> the name, with the signs that may stand between them. "C/S" is a section, "D/C" a discharge, "O/P" an outpatient
+_PAIRS = {
+    "cs": ("culture and sensitivity", "+"),
+    "dc": ("dilation and curettage", "+"),
+    "gs": ("group and save", "+/"),
+    "hh": ("hemoglobin and hematocrit", "+/"),
+    "io": ("intake and output", "+/"),
+    "op": ("ova and parasites", "+"),
+    "ts": ("type and screen", "+"),
+    "ue": ("urea and electrolytes", "+/"),
+}
+_PAIR = re.compile(r"(?<![\w/+&.-])(?P<first>[A-Za-z])[ \t]?(?P<sign>[+/])[ \t]?(?P<second>[A-Za-z])(?:'?s)?(?![\w/+&-])")
+_RATIO = re.compile(r"(?<![\w/+&.-])P[/:]F(?= ?(?:(?:[:=<>~]|was|is|of)[ ]?)*(?P<value>\d{2,3})\b(?![./]\d))")
+_RATIO_FROM, _RATIO_TO = 30, 700  # what a P/F ratio in mm Hg can be
+
+
+def letter_pairs(text: str) -> Iterator[Listed]:
+    """Yield the pairs of letters of a text that stand for a name, with this name.
+
+    Both letters must be capitals, or both small. "P/F" counts before a number that may be the ratio.
+
+    Args:
+        text: the note.
+    """
+    for pair in _PAIR.finditer(text):
+        written = pair["first"] + pair["second"]
+        name, signs = _PAIRS.get(written.lower(), ("", ""))
+        if name and pair["sign"] in signs and (written.isupper() or written.islower()):
+            yield Listed(pair.start(), pair.end(), name)
+    for ratio in _RATIO.finditer(text):
+        if _RATIO_FROM <= int(ratio["value"]) <= _RATIO_TO:
+            yield Listed(ratio.start(), ratio.end(), "P/F ratio")
