@@ -137,14 +137,14 @@ def reranker(
     test: Annotated[str, typer.Option(help="Parts of corpora to measure on, separated by commas. Each part of --fit is measured, too.")] = "",
     data: Annotated[Path, typer.Option(help=DATA)] = Path("assets"),
     work: Annotated[Path, typer.Option(help=WORK)] = Path("artifacts/evaluation"),
-    rerank: Annotated[str, typer.Option(help="names, or cross_encoder, which is only measured: --fit is not used.")] = "names",
-    fast: Annotated[bool, typer.Option("--fast", help="For linkers with the fast encoder; only with --rerank cross_encoder.")] = False,
+    rerank: Annotated[str, typer.Option(help="names; or cross_encoder or context, which are only measured: --fit is not used.")] = "names",
+    fast: Annotated[bool, typer.Option("--fast", help="For linkers with the fast encoder; not with --rerank names.")] = False,
     reranker: Annotated[Path | None, typer.Option(help="File for the reranker. Default: the one of this package.")] = None,
     out: Annotated[
         Path | None,
         typer.Option(
-            help="JSON file for the figures. Default: metrics/reranker.json; for the cross-encoder, metrics/cross-encoder.json or, with --fast, "
-            "metrics/cross-encoder-fast.json."
+            help="JSON file for the figures. Default: metrics/reranker.json; for the cross-encoder metrics/cross-encoder.json, with context "
+            "metrics/cross-encoder-context.json, and with --fast the same with -fast at the end."
         ),
     ] = None,
 ) -> None:

@@ -38,7 +38,7 @@ from spacy_sapbert.ranking.rerank import (
     is_close,
 )
 from spacy_sapbert.search import CandidateSearch, Query, make_comparer
-from spacy_sapbert.settings import CROSS_ENCODER, NAMES, Settings
+from spacy_sapbert.settings import CONTEXT, CROSS_ENCODER, NAMES, READING, Settings
 
 from ..corpora import GOLD
 from ..errors import fail
@@ -146,7 +146,10 @@ def make_search(kb: KnowledgeBase, encoder: Encoder, *, rerank: str | None = Non
     """
     vectors = encoder.encode(list(kb.surface_forms()), progress=progress)
     bundle = LinkerBundle(kb.path, kb, encoder, ExactIndex.over(vectors), ranker=shipped_ranker(encoder), calibration=None, additions=Additions())
-    return CandidateSearch(bundle, Settings(spans_key=GOLD, language="en"), comparer=make_comparer(kb, rerank))
+    settings = Settings(spans_key=GOLD, language="en", rerank=CONTEXT if rerank == CONTEXT else None)  # so that it keeps the text around mentions
+    search = CandidateSearch(bundle, settings, comparer=make_comparer(kb, rerank))
+    search.reranker = None
+    return search
 
 
 def read_parts(names: Sequence[str], reader: BenchmarkReader, *, rerank: str = NAMES, fast: bool = False, progress: bool = False) -> dict[str, Part]:
@@ -155,7 +158,7 @@ def read_parts(names: Sequence[str], reader: BenchmarkReader, *, rerank: str = N
     Args:
         names: The parts.
         reader: Reads the corpora and their dictionaries.
-        rerank: "names", or "cross_encoder".
+        rerank: "names", "cross_encoder" or "context".
         fast: Search with the fast encoder and its ranker, instead of the default encoder.
         progress: Show progress bars.
     """
@@ -167,7 +170,7 @@ def read_parts(names: Sequence[str], reader: BenchmarkReader, *, rerank: str = N
         if dictionary not in searches:
             searches[dictionary] = make_search(reader.knowledge_base(name), encoder, rerank=rerank, progress=progress)
         search = searches[dictionary]
-        queries, gold = known_gold(corpus, nlp, search)
+        queries, gold = known_gold(corpus, nlp, search, around=rerank == CONTEXT)
         parts[name] = Part(dictionary, search.reranking_examples(queries, gold), queries, gold, search)
     return parts
 
@@ -254,7 +257,7 @@ def fitted(parts: Mapping[str, Part], fit: Sequence[str]) -> tuple[Reranker, dic
 
 
 def train_reranker_of_cross_encoder(
-    test: Sequence[str], reader: BenchmarkReader, *, fast: bool = False, progress: bool = False
+    test: Sequence[str], reader: BenchmarkReader, *, rerank: str = CROSS_ENCODER, fast: bool = False, progress: bool = False
 ) -> tuple[Reranker, dict[str, Any]]:
     """Make the reranker of the cross-encoder, and measure it.
 
@@ -264,6 +267,7 @@ def train_reranker_of_cross_encoder(
     Args:
         test: Parts to measure on. The cross-encoder must not have been trained on them.
         reader: Reads the corpora and their dictionaries.
+        rerank: "cross_encoder", or "context".
         fast: For linkers with the fast encoder, instead of the default encoder.
         progress: Show progress bars.
 
@@ -274,7 +278,7 @@ def train_reranker_of_cross_encoder(
         SapbertError: E540, E542, E548 (no part to measure on).
     """
     check_fit_and_test([], test, "--test", "a cross-encoder is measured on annotated mentions; give parts of corpora")
-    parts = read_parts(test, reader, rerank=CROSS_ENCODER, fast=fast, progress=progress)
+    parts = read_parts(test, reader, rerank=rerank, fast=fast, progress=progress)
     score, static = (sum(SCORE_WEIGHTS), 0.0) if fast else SCORE_WEIGHTS
     weights = (static / score, 0.0, SCALE / score)
     made = Reranker(weights, MARGIN, "the factors of the training of the cross-encoder")
@@ -283,6 +287,7 @@ def train_reranker_of_cross_encoder(
     found = {
         **header("reranker", FORMAT, CROSS_PROTOCOL),
         "encoder": "fast" if fast else "default",
+        "rerank": rerank,
         "corpora": rows,
         "margins": _by_margin(parts, dict.fromkeys(parts, (1.0, *weights))),
         "weights": dict(zip(("score", *READ), (1.0, *weights))),
@@ -335,7 +340,7 @@ def train_and_write(
         data: Folder of corpora and dictionaries.
         work: Folder in which dictionaries are built.
         out: JSON file for the figures; None: one of its own in metrics/ for each kind of reranker.
-        rerank: "names" or "cross_encoder".
+        rerank: "names", "cross_encoder" or "context"; the last two have the same reranker.
         fast: The cross-encoder's reranker for linkers with the fast encoder, instead of the default encoder.
         reranker: File for the reranker; None: the one of the package.
         progress: Show progress bars.
@@ -346,15 +351,16 @@ def train_and_write(
     Raises:
         SapbertError: E548 (a wrong value of `rerank`, or "names" with the fast encoder); see `train_reranker`.
     """
-    if rerank not in (NAMES, CROSS_ENCODER) or (fast and rerank == NAMES):
-        why = f"with --fast, it must be {CROSS_ENCODER}" if fast else f"it must be {NAMES} or {CROSS_ENCODER}"
+    if rerank not in (NAMES, *READING) or (fast and rerank == NAMES):
+        why = f"with --fast, it must be {CROSS_ENCODER} or {CONTEXT}" if fast else f"it must be {NAMES}, {CROSS_ENCODER} or {CONTEXT}"
         raise fail("E548", setting="--rerank", value=rerank, why=why)
     nowhere = Path("no-such-folder")
     reader = BenchmarkReader(data, nowhere, nowhere, work, progress=progress)
-    if rerank == CROSS_ENCODER:
-        made, found = train_reranker_of_cross_encoder(test, reader, fast=fast, progress=progress)
+    if rerank in READING:
+        made, found = train_reranker_of_cross_encoder(test, reader, rerank=rerank, fast=fast, progress=progress)
         shipped, by = SHIPPED_CROSS_RERANKER_FAST if fast else SHIPPED_CROSS_RERANKER, "by the cross-encoder"
-        figures = Path("metrics/cross-encoder-fast.json" if fast else "metrics/cross-encoder.json")
+        stem = "-".join(["cross-encoder", *(["context"] if rerank == CONTEXT else []), *(["fast"] if fast else [])])
+        figures = Path("metrics") / f"{stem}.json"
     else:
         made, found = train_reranker(fit, test, reader, progress=progress)
         shipped, by = SHIPPED_RERANKER, "by a reranker trained on other dictionaries"

@@ -73,8 +73,8 @@ def test_bad_input(tmp_path: Path) -> None:
         train_reranker(["gsc-dev"], ["gsc-dev"], none)
     with pytest.raises(SapbertError, match=r"\[E548\].*--test.*a cross-encoder is measured on annotated mentions"):
         train_reranker_of_cross_encoder([], none)
-    with pytest.raises(SapbertError, match=r"\[E548\].*'context': it must be names or cross_encoder"):
-        train_and_write([], [], tmp_path, tmp_path, tmp_path / "out.json", rerank="context")
+    with pytest.raises(SapbertError, match=r"\[E548\].*'all': it must be names, cross_encoder or context"):
+        train_and_write([], [], tmp_path, tmp_path, tmp_path / "out.json", rerank="all")
     with pytest.raises(SapbertError, match=r"\[E548\].*'names': with --fast, it must be cross_encoder"):
         train_and_write([], [], tmp_path, tmp_path, tmp_path / "out.json", fast=True)
     assert not list(tmp_path.iterdir())
