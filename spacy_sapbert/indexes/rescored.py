@@ -307,7 +307,7 @@ class RescoredIndex(StoredVectors):
         if is_every_byte():  # otherwise `neighbours` checks what it reads, so that the whole file does not get into memory
             for start in range(0, len(table), BLOCK):
                 check_between(unpack(table[start : start + BLOCK]), NEIGHBOURS, 0, len(self))
-        return table
+        return table.view(np.ndarray)  # a memory map copies its attributes at each access
 
 
 def cores() -> int:
