@@ -24,10 +24,13 @@ _SAMPLE, _ROUNDS = 30, 2  # vectors per centre, and rounds of k-means: half a po
 _BLOCK = 20_000  # vectors that are compared with each other at once
 _BLOCK_OF_CENTRES = 5_000  # vectors that are compared with all centres at once
 
-Pairs = tuple[Ints1d, Ints1d, npt.NDArray[np.float32]]  # number of the vector in its block, row that it was compared with, cosine
+Rows2d = npt.NDArray[np.int32]
+Pairs = tuple[
+    Ints1d, npt.NDArray[np.signedinteger[Any]], npt.NDArray[np.float32]
+]  # number of the vector in its block, row that it was compared with, cosine
 
 
-def find_neighbours(stored: npt.NDArray[Any], count: int, seed: int, tick: Callable[[int], object] = lambda n: None) -> Ints2d:
+def find_neighbours(stored: npt.NDArray[Any], count: int, seed: int, tick: Callable[[int], object] = lambda n: None) -> Rows2d:
     """Return the rows of the nearest other vectors of each vector, the nearest first.
 
     Args:
@@ -54,11 +57,12 @@ def find_neighbours(stored: npt.NDArray[Any], count: int, seed: int, tick: Calla
         tick(len(rows))
     _take_from_others(found, cosines)
     rows = np.concatenate(short)  # whose lists have too few vectors
-    found[rows] = _exact(stored, rows, count)
+    if len(rows):
+        found[rows] = _exact(stored, rows, count)
     return found
 
 
-def pack(rows: Ints2d) -> npt.NDArray[np.uint8]:
+def pack(rows: Rows2d) -> npt.NDArray[np.uint8]:
     """Return rows (n, count) in as few bytes as the largest one needs: (n, count, bytes), the lowest byte first."""
     width = max(1, (int(rows.max(initial=0)).bit_length() + 7) // 8)
     return np.ascontiguousarray(rows.astype("<i4").view(np.uint8).reshape(*rows.shape, 4)[..., :width])
@@ -159,7 +163,7 @@ def _best(pairs: Iterable[Pairs], n: int, count: int) -> tuple[Ints2d, Floats2d,
     return row[chosen], cosine[chosen], np.flatnonzero(has < count)
 
 
-def _take_from_others(found: npt.NDArray[np.int32], cosines: Floats2d) -> None:
+def _take_from_others(found: Rows2d, cosines: Floats2d) -> None:
     """Improve neighbours (n, count) and their cosines, in place: a row that has another one as a neighbour may be a nearer neighbour of it, too."""
     count = found.shape[1]
     of = found.ravel()
@@ -179,4 +183,5 @@ def _exact(stored: npt.NDArray[Any], rows: Ints1d, count: int) -> Ints2d:
     found, _ = exact_search(stored, as_float32(stored[rows]), count + 1)
     own = found == rows[:, None]
     own[~own.any(axis=1), -1] = True  # more than `count` vectors are equal to this one
-    return found[~own].reshape(len(rows), count)
+    others: Ints2d = found[~own].reshape(len(rows), count)
+    return others
