@@ -528,7 +528,7 @@ def throughput_ours(folder: str, path: str) -> dict[str, Any]:
     nlp = spacy.blank("en")
     linker: Any = nlp.add_pipe("sapbert_linker", config={"linker_name": folder, **SETTINGS})
     loaded = _loaded(linker, nlp)
-    model, index = Clock(linker.model, ["encode"]), Clock(linker.index, ["query", "vectors"])
+    model, index = Clock(linker.model, ["encode"]), Clock(linker.index, ["query", "vectors", "neighbours"])
     linker.bundle = replace(linker.bundle, encoder=model, index=index)
     inside: list[float] = []
 

@@ -1,4 +1,4 @@
-"""Return memory that this process no longer uses to the system.
+"""Return memory that this process no longer uses to the system, and spare Python's garbage collector what stays.
 
 Many Docs leave gaps in the heap of glibc, which keeps them: without this, the memory of a process doubles in 100,000 notes, although no object is left.
 """
@@ -6,6 +6,7 @@ Many Docs leave gaps in the heap of glibc, which keeps them: without this, the m
 from __future__ import annotations
 
 import ctypes
+import gc
 from functools import lru_cache
 from typing import Any
 
@@ -30,3 +31,14 @@ def return_free_memory() -> bool:
         return False
     trim(ctypes.c_size_t(0))
     return True
+
+
+def leave_out_of_collections() -> None:
+    """Leave the objects that exist now out of Python's garbage collections.
+
+    Half a million objects of the imported libraries stay until the process ends, and looking through them takes an eighth of the time of linking
+    (measured). Cycles of objects that exist now and that nobody refers to any more are not freed either. So this is for a process that has opened its
+    pipeline and only links notes from now on.
+    """
+    gc.collect()
+    gc.freeze()

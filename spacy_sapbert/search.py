@@ -23,6 +23,7 @@ from .candidates import DECIMALS, EMPTY, Candidate, Hits, Ranking, Rules, Standi
 from .context.base import Choice
 from .encoders.base import CarefulWithWords
 from .errors import fail, warn
+from .indexes.base import KeepsNeighbours
 from .kb import curies, semantic_types
 from .kb.concept import DOTLESS, Name, normalise, other_numbers
 from .kb.forms import nouns, singulars
@@ -598,9 +599,12 @@ class CandidateSearch:
         vectors = self._vectors(names, exact)
         k = min(self.settings.k, n)
         found, cosines = np.full((len(names), k), -1, dtype=np.int64), np.full((len(names), k), -np.inf, dtype=np.float32)
-        for part, budget in ((known, EXACT_BUDGET), (unknown, 1.0 if self.settings.new_words else FORMS_BUDGET)):
-            if part:
-                found[part], cosines[part] = self._nearest(vectors[part], k, mask.names, budget)
+        if known:
+            forms = np.array([exact[i] for i in known], dtype=np.int64)
+            found[known], cosines[known] = self._near_exact(forms, vectors[known], k, mask.names)
+        if unknown:
+            budget = 1.0 if self.settings.new_words else FORMS_BUDGET
+            found[unknown], cosines[unknown] = self._nearest(vectors[unknown], k, mask.names, budget)
         found, cosines = self._with_added(vectors, found, cosines, mask.added_names)
         found[~vectors.any(axis=1)] = -1  # the encoder knows none of its words
         self._leave_out_opposites(names, unknown, found)
@@ -653,6 +657,32 @@ class CandidateSearch:
             row: [{**poles_of(kb.canonical_name_of(concept).lower()), **poles_of(form.lower())} for concept in sorted(owners)]
             for row, form, owners in zip(rows, _surface_forms(kb, rows), concepts)
         }
+
+    def _near_exact(self, forms: Ints1d, vectors: Floats2d, k: int, allowed: Bools1d | None) -> tuple[Ints2d, Floats2d]:
+        """Return the k nearest names of exact matches and their cosines, (q, k) each, see `_nearest`.
+
+        They come from the index's table of neighbours. Without a table, with a mask, for added names and for names beside a removed one, they are
+        searched.
+
+        Args:
+            forms: (q,) the surface form that each mention is equal to.
+            vectors: (q, d) its vector.
+            k: number of names.
+            allowed: (n,) names that may be found; None is all.
+        """
+        index, removed = self.bundle.index, self.bundle.kb.removed
+        stored = np.flatnonzero(forms < len(index))
+        table = index.neighbours(forms[stored], k) if allowed is None and isinstance(index, KeepsNeighbours) else None
+        if table is None:
+            return self._nearest(vectors, k, allowed, EXACT_BUDGET)
+        rows, cosines = np.empty((len(forms), k), dtype=np.int64), np.empty((len(forms), k), dtype=np.float32)
+        rows[stored], cosines[stored] = table
+        others = forms >= len(index)
+        if removed is not None and removed.gone:
+            others[stored] |= np.isin(table[0], list(removed.gone)).any(axis=1)
+        if others.any():
+            rows[others], cosines[others] = self._nearest(vectors[others], k, allowed, EXACT_BUDGET)
+        return rows, cosines
 
     def _nearest(self, vectors: Floats2d, k: int, allowed: Bools1d | None = None, budget: float = 1.0) -> tuple[Ints2d, Floats2d]:
         """Return the k nearest names of the index (q, k) and their cosines, without names that no concept has any more, see `Removals`.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import json
+import signal
 import sys
 from pathlib import Path
 
@@ -11,10 +13,10 @@ from typer.testing import CliRunner
 
 from benchmarks.memory import own_mb
 from spacy_sapbert.cli import app, linking
-from spacy_sapbert.corpus import annotator
+from spacy_sapbert.corpus import annotator, local
 from spacy_sapbert.corpus.annotate import annotate
 from spacy_sapbert.corpus.annotator import AnnotationSettings
-from spacy_sapbert.memory import return_free_memory
+from spacy_sapbert.memory import leave_out_of_collections, return_free_memory
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="this is glibc's")
 
@@ -52,3 +54,36 @@ def test_link_returns_memory_after_each_batch(tiny_linker: Path, tmp_path: Path,
     assert done.exit_code == 0, done.output
     assert len(given) == 3
     assert len((tmp_path / "links.jsonl").read_text().splitlines()) == 5
+
+
+def test_only_objects_that_are_made_later_are_collected() -> None:
+    before: list[object] = []
+    try:
+        leave_out_of_collections()
+        after: list[object] = []
+        known = {id(each) for each in gc.get_objects()}  # those that a collection looks through
+        assert id(before) not in known
+        assert id(after) in known
+    finally:
+        gc.unfreeze()
+
+
+def test_a_worker_leaves_what_it_loaded_out_of_collections(tiny_linker: Path, tmp_path: Path) -> None:
+    frozen: list[int] = []
+
+    class Parent:
+        def send(self, answer: local._Answer) -> None:
+            assert answer.kind == local.READY
+            frozen.append(gc.get_freeze_count())
+
+        def recv(self) -> None:
+            raise EOFError
+
+    interrupt = signal.getsignal(signal.SIGINT)
+    gc.unfreeze()
+    try:
+        local._work(Parent(), AnnotationSettings(linker_name=str(tiny_linker)), tmp_path, 0)  # type: ignore[arg-type]
+    finally:
+        signal.signal(signal.SIGINT, interrupt)
+        gc.unfreeze()
+    assert frozen[0] > 10_000

@@ -14,6 +14,7 @@ from spacy_sapbert.bundle import LinkerBundle
 from spacy_sapbert.encoders.transformer import NameEncoder
 from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.indexes.annoy import AnnoyIndex
+from spacy_sapbert.indexes.exact import ExactIndex
 from spacy_sapbert.kb.additions import AddedName, Additions
 from spacy_sapbert.search import CandidateSearch, Query
 from spacy_sapbert.settings import Settings
@@ -39,6 +40,15 @@ class Watched:
     def query(self, vectors: Any, k: int, **more: Any) -> Any:
         self.asked.append((len(vectors), k, more["budget"]))
         return self._part.query(vectors, k, **more)
+
+    def find_neighbours(self, tick: Any) -> None:
+        self._part.find_neighbours(tick)
+
+    def neighbours(self, rows: Any, k: int) -> Any:
+        return self._part.neighbours(rows, k)
+
+    def neighbour_bytes(self, names: int) -> int:
+        return int(self._part.neighbour_bytes(names))
 
     def encode(self, names: Sequence[str], **more: Any) -> Any:
         self.asked.extend(names)
@@ -72,13 +82,61 @@ def test_the_answer_that_was_not_asked_for_longest_is_forgotten(bundle: LinkerBu
     assert not search.find(texts("fever"))[0].cached
 
 
-def test_a_mention_equal_to_a_name_is_not_encoded_and_has_a_twentieth_of_the_search_budget(bundle: LinkerBundle) -> None:
+class Older(Watched):
+    """An index whose folder has no table of neighbours."""
+
+    def neighbours(self, rows: Any, k: int) -> None:
+        return None
+
+
+def test_a_mention_equal_to_a_name_is_neither_encoded_nor_searched(bundle: LinkerBundle) -> None:
     encoder, index = Watched(bundle.encoder), Watched(bundle.index)
     search = CandidateSearch(replace(bundle, encoder=encoder, index=index), Settings())
     found = search.find(texts("Fever", "heart attacked", "cough", "racing of the heart"))
     assert [each.answer.explain["exact"] for each in found] == [True, False, True, False]
     assert encoder.asked == ["heart attacked", "racing of the heart"]
+    assert index.asked == [(2, 30, 1.0)]
+    whole = replace(bundle, index=ExactIndex.over(bundle.index.vectors(np.arange(len(bundle.index)))))  # type: ignore[attr-defined]
+    assert found == CandidateSearch(whole, Settings()).find(texts("Fever", "heart attacked", "cough", "racing of the heart"))
+
+
+def test_without_a_table_of_neighbours_a_mention_equal_to_a_name_has_a_twentieth_of_the_search_budget(bundle: LinkerBundle) -> None:
+    encoder, index = Watched(bundle.encoder), Older(bundle.index)
+    search = CandidateSearch(replace(bundle, encoder=encoder, index=index), Settings())
+    found = search.find(texts("Fever", "heart attacked", "cough", "racing of the heart"))
+    assert [each.answer.explain["exact"] for each in found] == [True, False, True, False]
+    assert encoder.asked == ["heart attacked", "racing of the heart"]
     assert index.asked == [(2, 30, 0.05), (2, 30, 1.0)]
+
+
+def test_the_neighbours_of_an_exact_match_are_searched_where_the_table_does_not_fit(bundle: LinkerBundle) -> None:
+    added = bundle.with_additions(Additions(names=[AddedName(HYPERTENSION, "the sweet trouble", "en")]))
+    index = Watched(bundle.index)
+
+    def asked(opened: LinkerBundle, mention: str, types: frozenset[str] | None = None, k: int = 30) -> list[Any]:
+        index.asked.clear()
+        found = CandidateSearch(replace(opened, index=index), Settings(k=k)).find([(mention, types)])
+        assert found[0].answer.explain["exact"]
+        return list(index.asked)
+
+    assert asked(bundle, "cough") == []
+    assert asked(bundle, "cough", k=5) == []
+    assert asked(bundle, "cough", k=31) == [(1, 31, 0.05)]  # more than the table has
+    assert asked(bundle, "cough", types=frozenset({"T033"})) == [(1, 30, 0.05)]  # others may be nearest among the allowed names
+    assert asked(added, "the sweet trouble") == [(1, 30, 0.05)]  # an added name is no row of the index
+    assert asked(added, "cough") == []
+
+
+def test_a_removed_name_is_no_neighbour_of_an_exact_match(bundle: LinkerBundle) -> None:
+    def second(opened: LinkerBundle) -> Any:
+        return CandidateSearch(opened, Settings()).find(texts("heart attack"))[0].answer.explain["runner_up"]
+
+    concept, name, _ = second(bundle)
+    index = Watched(bundle.index)
+    removed = replace(bundle.with_additions(Additions().without_names(concept, [name], "en")), index=index)
+    assert second(removed)[1] != name
+    assert index.asked[0] == (1, 30, 0.05)
+    assert second(removed) == second(replace(removed, index=Older(bundle.index)))
 
 
 def test_a_name_with_new_words_is_no_link_where_none_is_wanted(bundle: LinkerBundle) -> None:

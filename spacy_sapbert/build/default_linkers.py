@@ -31,6 +31,7 @@ HPO_CALIBRATION = DATA / "calibration_hpo.json"  # made by training/evaluation/c
 HPO_FAST_CALIBRATION = DATA / "calibration_hpo_fast.json"
 OPEN_TABLE = DATA / "open.tsv.xz"  # made by `python -m training vocabulary make`
 OPEN_CALIBRATION = DATA / "calibration_open.json"
+CONTENT = 2  # raise it when a build writes other files: the default linkers are then built again
 OPEN_SEARCH_K = 40_000  # nodes that Annoy looks at per query, for 300,000 names
 CACHE_VARIABLE = "SPACY_SAPBERT_CACHE"
 LOCK_SECONDS = 3600.0  # to wait for another process that builds the same linker
@@ -244,7 +245,7 @@ def _built(
     index = AnnoyIndex() if index is None else index
 
     fitted = checksum(calibration) if calibration.is_file() else None  # it does not exist while it is being fit
-    settings = fingerprint_of([_release_of(source), index.get_config(), KB_VERSION, encoder, fitted])
+    settings = fingerprint_of([_release_of(source), index.get_config(), KB_VERSION, CONTENT, encoder, fitted])
 
     def build(out: Path) -> None:
         stored = None if fitted is None else read_calibration(calibration)

@@ -31,7 +31,7 @@ from ..calibration import Calibration
 from ..encoders.base import ChecksSaving, Encoder, SizedInMemory, as_encoder
 from ..errors import fail, logger
 from ..files import copy_folder, write_manifest, writing_folder
-from ..indexes.base import NeedsLibrary, Reported, Tunable
+from ..indexes.base import KeepsNeighbours, NeedsLibrary, Reported, Tunable
 from ..kb.builder import Filters, Source, build_kb
 from ..kb.knowledge_base import KnowledgeBase
 from ..ranking.ranker import Ranker, read_ranker
@@ -260,7 +260,7 @@ class _SurfaceForms(Sequence[str]):
 
 
 def build_index(kb: KnowledgeBase, encoder: Encoder, index: VectorIndex, vectors: npt.NDArray[Any], *, progress: bool = True) -> VectorIndex:
-    """Build and tune an index, and measure it with misspelt names as queries.
+    """Build and tune an index, measure it with misspelt names as queries, and find the neighbours of its names.
 
     Args:
         kb: the knowledge base, with n surface forms.
@@ -287,6 +287,9 @@ def build_index(kb: KnowledgeBase, encoder: Encoder, index: VectorIndex, vectors
     else:
         index.build(vectors, progress=progress)
         report = {"protocol": "not measured: no misspelt name is outside the dictionary"}
+    if isinstance(index, KeepsNeighbours):
+        with tqdm(desc="finding neighbours", total=len(index), unit=" names", disable=not progress) as bar:
+            index.find_neighbours(bar.update)
     name = encoder.name or (FAST if is_fast(encoder) else "the default of spacy-sapbert (all-MiniLM-L6-v2, trained)")
     if isinstance(index, Reported):
         index.report = {**report, "built_for": {"encoder": encoder.fingerprint, "encoder_name": name, "kb": kb.fingerprint}}

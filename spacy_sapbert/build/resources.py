@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import SapbertError, fail
-from ..indexes.base import LearnsFromSample, SizedOnDisk, StoresAs
+from ..indexes.base import KeepsNeighbours, LearnsFromSample, SizedOnDisk, StoresAs
 from ..types import VectorIndex
 from .tune import indexes_to_build
 
@@ -95,7 +95,8 @@ def estimate_resources(
     width = stored_as(index).itemsize
     vectors = names * dim * width
     tried = indexes_to_build(index, names)
-    sizes = [names * engine_bytes(one, dim) for one in tried]  # all are in memory until the best is chosen
+    table = index.neighbour_bytes(names) if isinstance(index, KeepsNeighbours) else 0
+    sizes = [names * engine_bytes(one, dim) + table for one in tried]  # all are in memory until the best is chosen
     learning = max(int(one.learning_bytes(names, dim)) if isinstance(one, LearnsFromSample) else 0 for one in tried)
     has = PROCESS + weights - resident()  # this process already has a part of it
     memory = int(max(0.0, has) + (WORKER + weights) * (processes - 1) + max(MEASURING, learning) + NAME * names + sum(sizes))

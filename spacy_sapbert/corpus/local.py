@@ -21,6 +21,7 @@ from typing import Any, NamedTuple
 
 from ..errors import SapbertError, fail, logger, warn
 from ..files import changed_files, unusable, valid_text
+from ..memory import leave_out_of_collections
 from .annotator import AnnotationSettings, Annotator, Outcome
 from .isolated import describe
 from .notes import Partition
@@ -136,6 +137,7 @@ def _work(connection: Connection, settings: AnnotationSettings, out: Path, level
         return
     finally:
         logger.removeHandler(handler)
+    leave_out_of_collections()
     with annotator, suppress(EOFError, OSError):  # the parent process has closed the connection, or has ended
         connection.send(_Answer(READY, loaded))
         while True:

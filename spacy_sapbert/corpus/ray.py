@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import SapbertError, fail
+from ..memory import leave_out_of_collections
 from .annotator import AnnotationSettings, Annotator, Outcome
 from .isolated import describe
 from .notes import Partition
@@ -35,6 +36,7 @@ class Actor:
             self.annotator = Annotator(settings, Path(out))
         except SapbertError as error:  # kept for `__call__`; if it were raised here, it would become an error of Ray
             self.error = error
+        leave_out_of_collections()
 
     def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
         """Annotate the partition of a row, and return a row with its outcome."""

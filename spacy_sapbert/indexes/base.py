@@ -6,10 +6,12 @@ protocols below; the docstring of each says what is lost without it.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol, runtime_checkable
 
 import numpy.typing as npt
+
+from ..types import Floats2d, Ints1d, Ints2d
 
 
 @runtime_checkable
@@ -100,6 +102,31 @@ class Threaded(Protocol):
     """An engine that searches with several threads. `threads` is one of its reader params."""
 
     threads: int  # 0 for one per core
+
+
+@runtime_checkable
+class KeepsNeighbours(Protocol):
+    """An index with a table of the nearest rows of each row. Without this, the neighbours of an exact match are searched like those of other mentions."""
+
+    def find_neighbours(self, tick: Callable[[int], object]) -> None:
+        """Make the table, once the index is built. An index with very many rows may leave it out.
+
+        Args:
+            tick: Called with the number of rows whose neighbours were found, again and again.
+        """
+        ...
+
+    def neighbours(self, rows: Ints1d, k: int) -> tuple[Ints2d, Floats2d] | None:
+        """Return the k nearest rows of some rows (r,), each itself included, and their cosines: (r, k) and (r, k), best first.
+
+        Returns:
+            None if there is no table, or if it has fewer than k rows for each row.
+        """
+        ...
+
+    def neighbour_bytes(self, names: int) -> int:
+        """Return the bytes of the table for this number of names."""
+        ...
 
 
 def report_of(index: object) -> dict[str, Any]:

@@ -16,12 +16,11 @@ import numpy as np
 from ..arrays import check_between, check_finite, open_array
 from ..files import is_looked_through
 from ..types import Floats2d, Ints1d, Ints2d
+from .centres import learn_centres, nearest_centres
 from .params import build_param, param, reader_param, search_param
-from .rescored import BLOCK, RescoredIndex
+from .rescored import RescoredIndex
 
 PARTS = ("centres", "bounds", "rows", "seen")
-PER_LIST = 60  # vectors per centre that centres are learnt from
-ROUNDS = 8  # of k-means; further rounds would move only a few names
 PROBE_TO_TRY = [32, 64, 128, 256, 512, 1024]
 
 
@@ -92,8 +91,8 @@ class ListsIndex(RescoredIndex):
         seen = np.empty((total, self.tree_dim), dtype=np.float32)
         for start, block in blocks:
             seen[start : start + len(block)] = block
-        centres = _centres(seen, self.lists_of(total), self.seed)
-        nearest = _nearest_centres(seen, centres)
+        centres = learn_centres(seen, self.lists_of(total), self.seed)
+        nearest = nearest_centres(seen, centres)
         rows = np.argsort(nearest, kind="stable")
         bounds = np.searchsorted(nearest[rows], np.arange(len(centres) + 1))
         return Lists(centres, bounds, rows, np.ascontiguousarray(seen[rows]))
@@ -154,30 +153,3 @@ class ListsIndex(RescoredIndex):
             check_between(rows, names["rows"], 0, len(self))
             check_finite(seen, names["seen"])
         return Lists(centres, bounds, rows, seen)
-
-
-def _centres(seen: Floats2d, count: int, seed: int) -> Floats2d:
-    """Learn centres (count, d) from a seeded sample, by k-means with cosines."""
-    chosen = np.random.default_rng(seed).permutation(len(seen))
-    sample = _directions(seen[np.sort(chosen[: PER_LIST * count])])
-    centres = _directions(seen[np.sort(chosen[:count])])
-    for _ in range(ROUNDS):
-        nearest = _nearest_centres(sample, centres)
-        order = np.argsort(nearest, kind="stable")
-        firsts = np.searchsorted(nearest[order], np.arange(count))
-        filled = np.flatnonzero(np.bincount(nearest, minlength=count))
-        centres[filled] = _directions(np.add.reduceat(sample[order], firsts[filled], axis=0))
-    return centres
-
-
-def _directions(vectors: Floats2d) -> Floats2d:
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    made: Floats2d = vectors / np.maximum(lengths, 1e-12)
-    return made
-
-
-def _nearest_centres(vectors: Floats2d, centres: Floats2d) -> Ints1d:
-    """Return for each vector the number of the centre with the largest cosine (n,)."""
-    blocks = [np.argmax(vectors[start : start + BLOCK] @ centres.T, axis=1) for start in range(0, len(vectors), BLOCK)]
-    found: Ints1d = np.concatenate(blocks).astype(np.int64)
-    return found

@@ -2,28 +2,37 @@
 
 The engine gets the vectors, or the first axes of their PCA (BioLORD-2023 uses 64 dimensions), and stores them in any precision. It returns the
 `rescore` rows that seem nearest. These are compared with the query in full precision, from a memory-mapped float16 file.
+
+A table of the nearest rows of each row, made once after the build, replaces the search for vectors that are stored: see `neighbours`.
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Optional
 
 import numpy as np
+import numpy.typing as npt
 
-from ..arrays import check_finite, open_array
+from ..arrays import check_between, check_finite, open_array
 from ..errors import SapbertError
+from ..files import is_every_byte
 from ..types import Bools1d, Floats2d, Ints1d, Ints2d
+from .neighbours import find_neighbours, pack, unpack
 from .params import BUILD, READER, SEARCH, check_params, names_of, params_of, take_saved
 from .stored import StoredVectors, best, damaged, exact_search
 
 PROJECTION = "projection.npy"
+NEIGHBOURS = "neighbours.npy"
+N_NEIGHBOURS = 29  # of each row; with the row itself, the component's default k
+MOST_WITH_NEIGHBOURS = 1_000_000  # rows; with more, the table would take minutes and a hundred megabytes
 PCA_SAMPLE = 50_000  # vectors that the projection is fit on
 EXACT_PER_FETCHED = 350  # exact search compares this many rows in the time that an engine needs for one more candidate
 OVERFETCH, EXTRA = 1.5, 10  # with a filter, an engine is asked for 1.5 times as many rows as needed, and 10 more
 SMALL_BUDGET = 0.25  # below it, half as many candidates are compared in full precision; half a percent of the neighbours is lost (measured)
 BLOCK = 10_000  # vectors that an engine gets at once
+ROWS_AT_ONCE = 128  # rows whose neighbours are compared at once: their vectors fit a processor's cache
 
 
 class RescoredIndex(StoredVectors):
@@ -46,6 +55,7 @@ class RescoredIndex(StoredVectors):
         super().__init__()
         self._engine: Any = None
         self._projection: Optional[Floats2d] = None  # (dim, pca)
+        self._neighbours: Optional[npt.NDArray[np.uint8]] = None  # (n, neighbours, bytes), see `pack`
         check_params(self)
 
     @property
@@ -142,9 +152,40 @@ class RescoredIndex(StoredVectors):
     def build(self, vectors: Floats2d, *, progress: bool = False) -> None:
         """Store the vectors and build the engine; see `VectorIndex.build`."""
         super().build(vectors, progress=progress)
+        self._neighbours = None
         self._projection = principal_axes(vectors, self.pca, self.seed) if 0 < self.pca < self.dim else None
         blocks = ((start, self._project(np.asarray(vectors[start : start + BLOCK], dtype=np.float32))) for start in range(0, len(vectors), BLOCK))
         self._engine = self._build_engine(blocks, len(vectors))
+
+    def find_neighbours(self, tick: Callable[[int], object] = lambda rows: None) -> None:
+        """Make the table of neighbours; see `KeepsNeighbours`."""
+        count = min(N_NEIGHBOURS, len(self) - 1)
+        self._neighbours = pack(find_neighbours(self._stored, count, self.seed, tick)) if count > 0 and len(self) <= MOST_WITH_NEIGHBOURS else None
+
+    def neighbours(self, rows: Ints1d, k: int) -> Optional[tuple[Ints2d, Floats2d]]:
+        """Return the nearest rows of some rows by the table; see `KeepsNeighbours`.
+
+        Raises:
+            SapbertError: E202, the table names a row that does not exist.
+        """
+        table = self._neighbours
+        if table is None or k > table.shape[1] + 1:
+            return None
+        found, cosines = np.empty((len(rows), k), dtype=np.int64), np.empty((len(rows), k), dtype=np.float32)
+        for start in range(0, len(rows), ROWS_AT_ONCE):
+            part = rows[start : start + ROWS_AT_ONCE]
+            near = np.hstack([part[:, None], unpack(table[part])])
+            if near.max(initial=0) >= len(self):
+                raise damaged(self._path or Path(), f"{NEIGHBOURS} names row {int(near.max()):,} of {len(self):,}")
+            vectors = self.vectors(near.ravel()).reshape(*near.shape, self.dim)
+            end = start + len(part)
+            found[start:end], cosines[start:end] = best(near, np.matmul(vectors, vectors[:, 0, :, None])[..., 0], k)
+        return found, cosines
+
+    def neighbour_bytes(self, names: int) -> int:
+        """Return the bytes of the table of neighbours for this number of names."""
+        count = min(N_NEIGHBOURS, names - 1)
+        return names * count * max(1, ((names - 1).bit_length() + 7) // 8) if names <= MOST_WITH_NEIGHBOURS else 0
 
     def query(self, vectors: Floats2d, k: int, *, allowed: Optional[Bools1d] = None, budget: float = 1.0) -> tuple[Ints2d, Floats2d]:
         """Find the nearest rows; see `VectorIndex.query`.
@@ -214,6 +255,13 @@ class RescoredIndex(StoredVectors):
         self._save_engine(path)
         if self._projection is not None:
             np.save(path / PROJECTION, self._projection)
+        if self._neighbours is None:
+            (path / NEIGHBOURS).unlink(missing_ok=True)
+        else:
+            fresh = path / f"{NEIGHBOURS}.new"  # a new file, because the table may be a map of the old one
+            with open(fresh, "wb") as file:
+                np.save(file, self._neighbours)
+            os.replace(fresh, path / NEIGHBOURS)
 
     def from_disk(self, path: Path) -> "RescoredIndex":
         """Open the index of a folder. Build params are read from the folder, and search params too, unless `tune` is off."""
@@ -223,6 +271,7 @@ class RescoredIndex(StoredVectors):
         try:
             take_saved(self, manifest["config"], saved)
             self._projection = self._read_projection(path / PROJECTION)
+            self._neighbours = self._read_neighbours(path / NEIGHBOURS)
             self._engine = self._open_engine(path)
         except SapbertError:
             raise
@@ -243,6 +292,22 @@ class RescoredIndex(StoredVectors):
         if not 0 < projection.shape[1] <= self.dim:
             raise ValueError(f"{PROJECTION} has {projection.shape[1]:,} axes for {self.dim} dimensions")
         return projection.astype(np.float32, copy=False)
+
+    def _read_neighbours(self, path: Path) -> Optional[npt.NDArray[np.uint8]]:
+        """Memory-map the table of neighbours; None if there is none, as in the folders of older versions.
+
+        Raises:
+            ValueError: the file is damaged.
+        """
+        if not path.is_file():
+            return None
+        table = open_array(path, "u", (len(self), None, None))
+        if table.dtype != np.uint8 or not 0 < table.shape[1] < len(self) or not 0 < table.shape[2] <= 4:
+            raise ValueError(f"{NEIGHBOURS} has {table.shape[1]:,} neighbours of {table.shape[2]:,} × {table.dtype} for each of {len(self):,} rows")
+        if is_every_byte():  # otherwise `neighbours` checks what it reads, so that the whole file does not get into memory
+            for start in range(0, len(table), BLOCK):
+                check_between(unpack(table[start : start + BLOCK]), NEIGHBOURS, 0, len(self))
+        return table.view(np.ndarray)  # a memory map copies its attributes at each access
 
 
 def cores() -> int:

@@ -254,6 +254,7 @@ class ConceptMatcher(DocComponent):
         self._phrases: Optional[Phrases] = None
         self._spelling: Optional[Spelling] = None
         self._corrected: LRUCache[str, Optional[str]] = LRUCache(_REMEMBERED // 10)
+        self._others: Dict[Tuple[str, bool], str] = {}  # see `_other_form`; a dict, because several threads may use it
         # name of each linker in the pipeline -> its additions, their phrases, and the phrases that were removed
         self._added: Dict[str, Tuple[Additions, Phrases, Phrases]] = {}
         self._more: Optional[Phrases] = None  # the phrases of all additions
@@ -324,6 +325,7 @@ class ConceptMatcher(DocComponent):
         Raises:
             SapbertError: E103, no name remains to look for.
         """
+        self._forget_words()
         if kb.n_surface_forms < KEPT_FROM:
             self._phrases, self._spelling = self._of(kb)
             return
@@ -747,7 +749,9 @@ class ConceptMatcher(DocComponent):
         Returns:
             Position -> full form of the word.
         """
-        full = {at: form for at in range(len(found)) if at not in corrected and (form := self._other_form(found, at)) is not None}
+        lowered = [match.group().lower() for match in found]
+        pairs = enumerate(zip(lowered, [*lowered[1:], ""]))
+        full = {at: form for at, (word, after) in pairs if at not in corrected and (form := self._other_form(word, after)) is not None}
         if not full or self._phrases is None:
             return {}
         other = words.copy()
@@ -770,18 +774,27 @@ class ConceptMatcher(DocComponent):
                     used[at], words[at] = full[at], other[at]
         return used
 
-    def _other_form(self, found: List["re.Match[str]"], at: int) -> Optional[str]:
+    def _other_form(self, word: str, after: str) -> Optional[str]:
         """Return what a word of a text stands for; None if it stands for itself.
 
         A shortened word stands for its full form, "emboli" for "embolus", and "hypovolemic" for "hypovolemia" unless it describes the word after it.
+
+        Args:
+            word: the word in lower case.
+            after: the word or mark after it in lower case; "" at the end.
         """
-        word = found[at].group().lower()
         if (full := written_out(word)) is not None or self._spelling is None or len(word) > _LONG:
             return full
-        after = found[at + 1].group().lower() if at + 1 < len(found) else ""
-        of_plural, of_adjective = _nouns(word)
-        forms = [*of_plural, *(of_adjective if not after.isalpha() or after in self._stop_words else ())]
-        return next((form for form in forms if self._spelling.is_known(_form(form, self._language))), None)
+        key = word, not after.isalpha() or after in self._stop_words
+        noun = self._others.get(key)
+        if noun is None:
+            of_plural, of_adjective = _nouns(word)
+            forms = [*of_plural, *(of_adjective if key[1] else ())]
+            noun = next((form for form in forms if self._spelling.is_known(_form(form, self._language))), "")
+            if len(self._others) >= _REMEMBERED // 10:
+                self._others.clear()
+            self._others[key] = noun
+        return noun or None
 
     def _unlike(self, taken: List[Tuple[int, int]], lengths: Any) -> Iterator[Tuple[int, int]]:
         """Yield (first word, position after the last) of names that overlap a chosen one but are not in it: "kidney injury" beside "acute kidney"."""
@@ -840,7 +853,7 @@ class ConceptMatcher(DocComponent):
         The reason is that this linker may be initialised after this component.
         """
         self._phrases, self._spelling, self._added, self._more, self._stopped = None, None, {}, None, NOTHING
-        self._corrected.clear()
+        self._forget_words()
         if self.linker_name is not None:
             self.load()
 
@@ -859,7 +872,7 @@ class ConceptMatcher(DocComponent):
             SapbertError: E030, the folder is missing or damaged.
         """
         self._phrases, self._spelling = _read(Path(path) / FOLDER)
-        self._corrected.clear()
+        self._forget_words()
         return self
 
     def to_bytes(self, *, exclude: Iterable[str] = ()) -> bytes:
@@ -880,8 +893,13 @@ class ConceptMatcher(DocComponent):
         content = srsly.msgpack_loads(bytes_data)
         self._phrases = Phrases.from_dict(content)
         self._spelling = Spelling.from_dict(content["spelling"]) if content.get("spelling") else None
-        self._corrected.clear()
+        self._forget_words()
         return self
+
+    def _forget_words(self) -> None:
+        """Forget what words stand for, because the names that are looked for change."""
+        self._corrected.clear()
+        self._others.clear()
 
     def _whole(self) -> Phrases:
         self.load()

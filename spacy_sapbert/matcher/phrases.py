@@ -57,7 +57,7 @@ def open_arrays(folder: Path, kinds: Mapping[str, npt.DTypeLike], prefix: str = 
     for name, kind in kinds.items():
         if found[name].dtype != kind:
             raise ValueError(f"{prefix}{name}.npy holds {found[name].dtype}, not {np.dtype(kind)}")
-    return found
+    return {name: array.view(np.ndarray) for name, array in found.items()}  # a memory map copies its attributes at each access
 
 
 @contextmanager

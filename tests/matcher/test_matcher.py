@@ -609,6 +609,21 @@ def test_plurals_from_latin_and_adjectives_of_findings(text: str, expected: List
     assert [(ent.text, ent._.corrected_text) for ent in doc.ents] == expected
 
 
+def test_what_a_word_stands_for_depends_on_the_names_that_are_looked_for_now(tmp_path: Path):
+    component, other = written(("fever", "T047", "")), written(("zorbulus", "T047", ""))
+    text = "He has zorbuli and thromboses."
+
+    def found() -> list[tuple[str, str | None]]:
+        return [(ent.text, ent._.corrected_text) for ent in component(component.nlp.make_doc(text)).ents]
+
+    assert found() == []
+    other.to_disk(tmp_path)
+    component.from_disk(tmp_path)
+    assert found() == [("zorbuli", "zorbulus")]
+    component.set_kb(Names([("thrombosis", "T047")]))  # type: ignore[arg-type]
+    assert found() == [("thromboses", "thrombosis")]
+
+
 def test_plurals_from_latin_are_not_looked_for_without_corrections():
     component = written(("septic embolus", "T047", ""), spelling=False)
     assert not component(component.nlp.make_doc("Septic emboli.")).ents
