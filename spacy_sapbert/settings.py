@@ -57,7 +57,7 @@ class Settings:
             ranker.
         rerank: "names" to rerank close calls: the first ten candidates are compared by up to fifty of their names, also by the fast encoder; needs the
             default encoder. "cross_encoder": a transformer also reads the mention and the names together; needs the default or the fast encoder.
-            None does not rerank.
+            "context": it also reads the text around the mention and the definitions. None does not rerank.
         exact_match: give a mention that equals a name the score 1.0, without encoding it.
         candidates_batch_size: number of mentions that are encoded and searched at once.
         cache_size: number of mentions whose answers are cached; 0 is none.
