@@ -225,8 +225,12 @@ class CandidateSearch:
         if self.settings.rerank != CONTEXT:
             return [Query(self.normal(query[0]), query[1]) for query in queries]
         keys = [Query(self.normal(query[0]), *query[1:]) for query in queries]
-        exact = self.exact_matches(list(dict.fromkeys(key.text for key in keys))) if self.settings.exact_match else set()
-        return [key._replace(around="") if key.text in exact else key for key in keys]
+        exact: set[tuple[str, Filter]] = set()
+        with self._lock:
+            for types in dict.fromkeys(key.types for key in keys):
+                names = list(dict.fromkeys(key.text for key in keys if key.types == types))
+                exact.update((name, types) for name, row in zip(names, self._exact(names, self._mask(types))) if row is not None)
+        return [key._replace(around="") if key[:2] in exact else key for key in keys]
 
     def forget(self) -> None:
         """Empty the cache of answers."""
@@ -589,11 +593,7 @@ class CandidateSearch:
             return answers
         asked = [keys[i] for i in useful]
         names = _texts(asked)
-        rows = _find(kb, names, self.settings.language) if self.settings.exact_match else {}
-        exact = [rows.get(name) for name in names]
-        if mask.names is not None and mask.added_names is not None:
-            every = np.concatenate([mask.names, mask.added_names]) if len(mask.added_names) else mask.names
-            exact = [row if row is not None and every[row] else None for row in exact]
+        exact = self._exact(names, mask)
         known = [i for i, row in enumerate(exact) if row is not None]
         unknown = [i for i, row in enumerate(exact) if row is None]
         vectors = self._vectors(names, exact)
@@ -627,6 +627,15 @@ class CandidateSearch:
         for i, ranking, row in zip(useful, rankings, exact):
             answers[i] = ranking, row is not None
         return answers
+
+    def _exact(self, names: Sequence[str], mask: Mask) -> list[int | None]:
+        """Return the row of the name that each normalised mention equals, if it may be found; else None."""
+        rows = _find(self.bundle.kb, names, self.settings.language) if self.settings.exact_match else {}
+        exact = [rows.get(name) for name in names]
+        if mask.names is not None and mask.added_names is not None:
+            every = np.concatenate([mask.names, mask.added_names]) if len(mask.added_names) else mask.names
+            exact = [row if row is not None and every[row] else None for row in exact]
+        return exact
 
     def _leave_out_opposites(self, names: Sequence[str], which: Sequence[int], found: Ints2d) -> None:
         """Leave out names that say the opposite of a mention: their rows become -1.

@@ -33,8 +33,18 @@ def text_around(text: str, start: int, end: int) -> str:
 
 
 def around_span(span: Span) -> str:
-    """Return the text around a span, see `text_around`."""
-    return text_around(span.doc.text, span.start_char, span.end_char)
+    """Return the text around a span, see `text_around`.
+
+    Only the tokens near it are read: spaCy makes the text of a Doc anew each time, which takes long for a long note with many mentions.
+    """
+    doc, start, end = span.doc, span.start_char, span.end_char
+    first, last = min(span.start, len(doc) - 1), span.end  # an empty span may stand after the last token
+    while first > 0 and start - doc[first].idx <= WINDOW:
+        first -= 1
+    while last < len(doc) and doc[last].idx - end <= WINDOW:
+        last += 1
+    offset = doc[first].idx
+    return text_around(doc[first:last].text_with_ws, start - offset, end - offset)
 
 
 def _without_first(text: str) -> str:

@@ -22,6 +22,8 @@ PROBES = 6  # lists that a vector is compared with: 89% of the nearest names are
 EXACT_UP_TO = 10_000  # vectors; so few are compared with each other completely
 _SAMPLE, _ROUNDS = 30, 2  # vectors per centre, and rounds of k-means: half a point of the neighbours is lost by these small numbers (measured)
 _BLOCK = 20_000  # vectors that are compared with each other at once
+_CELLS = 10_000_000  # cosines that are in memory at once
+_TIES = 4  # times as many pairs as neighbours: then the vectors of a list are equal, and only as many as neighbours are kept
 _BLOCK_OF_CENTRES = 5_000  # vectors that are compared with all centres at once
 
 Rows2d = npt.NDArray[np.int32]
@@ -40,8 +42,13 @@ def find_neighbours(stored: npt.NDArray[Any], count: int, seed: int, tick: Calla
         tick: called with the number of vectors whose neighbours were found.
 
     Returns:
-        Rows (n, count), int32. Most are the nearest ones; up to `EXACT_UP_TO` vectors, all are.
+        Rows (n, count), int32. Most are the nearest ones; up to `EXACT_UP_TO` vectors, all are. For vectors of zeros, which are near to nothing, they
+        are any rows.
     """
+    if len(stored) > EXACT_UP_TO:
+        useful = np.concatenate([rows[stored[rows[0] : rows[-1] + 1].any(axis=1)] for rows in _blocks(len(stored))])
+        if len(useful) < len(stored):
+            return _around_zeros(stored, useful, count, seed, tick)
     found = np.empty((len(stored), count), dtype=np.int32)
     if len(stored) <= EXACT_UP_TO:
         for rows in _blocks(len(stored)):
@@ -59,6 +66,15 @@ def find_neighbours(stored: npt.NDArray[Any], count: int, seed: int, tick: Calla
     rows = np.concatenate(short)  # whose lists have too few vectors
     if len(rows):
         found[rows] = _exact(stored, rows, count)
+    return found
+
+
+def _around_zeros(stored: npt.NDArray[Any], useful: Ints1d, count: int, seed: int, tick: Callable[[int], object]) -> Rows2d:
+    """Return the neighbours of vectors of which only the rows `useful` are not all zeros: an encoder knows no word of the other names."""
+    found = ((np.arange(len(stored))[:, None] + np.arange(1, count + 1)) % len(stored)).astype(np.int32)
+    if len(useful) > count:
+        found[useful] = useful[find_neighbours(stored[useful], count, seed, tick)]
+    tick(len(stored) - (len(useful) if len(useful) > count else 0))
     return found
 
 
@@ -120,17 +136,30 @@ class _Lists:
                 if a == b:
                     continue
                 first, last = self._bounds[number], self._bounds[number + 1]
-                here, members = which[a:b], self.rows[first:last]
-                cosines = block[here] @ as_float32(self._stored[members]).T
-                if column.start == 0:
-                    inside = np.flatnonzero((here + start >= first) & (here + start < last))
-                    cosines[inside, here[inside] + start - first] = -np.inf
-                    if cosines.shape[1] > count:
-                        least[here] = np.partition(cosines, cosines.shape[1] - count, axis=1)[:, -count]
-                    line, place = np.nonzero((cosines >= least[here, None]) & (cosines > -np.inf))
-                else:
-                    line, place = np.nonzero(cosines > least[here, None])
-                yield here[line], members[place], cosines[line, place]
+                members = self.rows[first:last]
+                vectors = as_float32(self._stored[members]).T
+                at_once = max(1, _CELLS // len(members)) if len(members) else b - a  # a list may hold many equal vectors
+                for here in (which[at : min(at + at_once, b)] for at in range(a, b, at_once)):
+                    cosines = block[here] @ vectors
+                    if column.start == 0:
+                        inside = np.flatnonzero((here + start >= first) & (here + start < last))
+                        cosines[inside, here[inside] + start - first] = -np.inf
+                        if cosines.shape[1] > count:
+                            least[here] = np.partition(cosines, cosines.shape[1] - count, axis=1)[:, -count]
+                        near_enough = (cosines >= least[here, None]) & (cosines > -np.inf)
+                    else:
+                        near_enough = cosines > least[here, None]
+                    line, place = np.nonzero(near_enough)
+                    if len(line) > _TIES * count * len(here):
+                        line, place = np.nonzero(near_enough & _is_largest(cosines, count))
+                    yield here[line], members[place], cosines[line, place]
+
+
+def _is_largest(values: Floats2d, count: int) -> npt.NDArray[np.bool_]:
+    """Return which are the `count` largest values of each line; of equal ones, any."""
+    found = np.zeros(values.shape, dtype=np.bool_)
+    np.put_along_axis(found, np.argpartition(values, max(values.shape[1] - count, 0), axis=1)[:, -count:], True, axis=1)
+    return found
 
 
 def _largest(values: Floats2d, count: int) -> Ints2d:

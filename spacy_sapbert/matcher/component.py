@@ -619,7 +619,8 @@ class ConceptMatcher(DocComponent):
         at = [
             i
             for i, one in enumerate(matches)
-            if self._group(one.label) == DRUG and has_result(text[one.end : one.end + READ], one.corrected or text[one.start : one.end])
+            if self._group(one.label) == DRUG
+            and has_result(text[one.end : one.end + READ], one.corrected or text[one.start : one.end], text[max(0, one.start - READ) : one.start])
         ]
         if at:
             sections = find_sections(text)

@@ -19,6 +19,21 @@ _PAIRS = {
     "ue": ("urea and electrolytes", "+/"),
 }
 _PAIR = re.compile(r"(?<![\w/+&.-])(?P<first>[A-Za-z])[ \t]?(?P<sign>[+/])[ \t]?(?P<second>[A-Za-z])(?:'?s)?(?![\w/+&-])")
+_AFTER = 40  # characters after a pair that are read
+# letters -> words after them that belong to another meaning: an upper extremity, an intraosseous line, gallstones
+_OTHERS = {
+    "ue": re.compile(
+        r"[ \t]*(?:\d[+-]?/5\b|(?:strength|power|motor|tone|reflex|sens|weak|numb|edema|oedema|swell|pain|dvt|doppler|duplex|fracture|fx|rash|rom|ext|and[ ]L/E\b|[,;&+]?[ ]?L/E\b))",
+        re.IGNORECASE,
+    ),
+    "io": re.compile(
+        r"[ \t]*(?:line|access|needle|drill|gun|plac|site|insert|(?:in|to|via)[ ](?:the[ ])?(?:(?:left|right|l|r)[ ])?(?:prox\w*[ ])?(?:tib|hum))",
+        re.IGNORECASE,
+    ),
+    "gs": re.compile(
+        r"[ \t]*(?:disease|pancreatitis|seen|present|on[ ](?:uss?|ct|mri|mrcp|scan|imaging)\b|in[ ](?:the[ ])?(?:gb|gall|cbd))", re.IGNORECASE
+    ),
+}
 _RATIO = re.compile(r"(?<![\w/+&.-])P[/:]F(?= ?(?:(?:[:=<>~]|was|is|of)[ ]?)*(?P<value>\d{2,3})\b(?![./]\d))")
 _RATIO_FROM, _RATIO_TO = 30, 700  # what a P/F ratio in mm Hg can be
 
@@ -26,7 +41,8 @@ _RATIO_FROM, _RATIO_TO = 30, 700  # what a P/F ratio in mm Hg can be
 def letter_pairs(text: str) -> Iterator[Listed]:
     """Yield the pairs of letters of a text that stand for a name, with this name.
 
-    Both letters must be capitals, or both small. "P/F" counts before a number that may be the ratio.
+    Both letters must be capitals, or both small, and the words after them must not say that they mean something else: "U/E strength" is an upper
+    extremity. "P/F" counts before a number that may be the ratio.
 
     Args:
         text: the note.
@@ -34,7 +50,9 @@ def letter_pairs(text: str) -> Iterator[Listed]:
     for pair in _PAIR.finditer(text):
         written = pair["first"] + pair["second"]
         name, signs = _PAIRS.get(written.lower(), ("", ""))
-        if name and pair["sign"] in signs and (written.isupper() or written.islower()):
+        other = _OTHERS.get(written.lower())
+        is_other = pair["sign"] == "/" and other is not None and other.match(text, pair.end(), pair.end() + _AFTER) is not None
+        if name and pair["sign"] in signs and (written.isupper() or written.islower()) and not is_other:
             yield Listed(pair.start(), pair.end(), name)
     for ratio in _RATIO.finditer(text):
         if _RATIO_FROM <= int(ratio["value"]) <= _RATIO_TO:

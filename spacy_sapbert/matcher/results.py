@@ -14,7 +14,7 @@ _RESULT = re.compile(rf"{_IS}(?:{_NUMBER}|(?<=[ :=]){_WORDS})", re.IGNORECASE)
 # what follows the number of a dose: a unit of an amount, a form, a duration, a time or a frequency; "1.2 mg/dL" is a concentration
 _UNITS = (
     r"milligrams?|micrograms?|mg|mcg|µg|ug|g|gm|grams?|liters?|litres?|l|ml|cc|units?|iu|meq|tabs?|tablets?|pills?|caps?|capsules?|puffs?|drops?|gtts?|sprays?|"
-    r"packets?|patch(?:es)?|vials?|amps?|doses?|times|x|u|mu|k units|days?|weeks?|wks?|months?|years?|yrs?|hours?|hrs?|min(?:ute)?s?|%"
+    r"packets?|patch(?:es)?|vials?|amps?|doses?|times|x|u(?! ?/ ?[ae]\b)|mu|k units|days?|weeks?|wks?|months?|years?|yrs?|hours?|hrs?|min(?:ute)?s?|%"
 )
 _WHEN = (
     r"p\.?o\b|i\.?v\b|daily|nightly|weekly|monthly|bid|b\.i\.d|tid|t\.i\.d|qid|q\.i\.d|q\.?d\b|q\.?h\.?s|hs|qam|qpm|q ?\d|prn|every|once|twice|per day|"
@@ -38,15 +38,17 @@ _HIGHEST = {
     "tobramycin": 50,
     "vancomycin": 200,
 }
+_EXCRETED = re.compile(r"\b(?:urin\w*|stool|faecal|fecal|dialysate|sweat)[ \t]+$", re.IGNORECASE)  # before a level that may be higher
 _FIGURE = re.compile(r"\d[\d,]*(?:\.\d+)?")
 
 
-def has_result(after: str, substance: str = "") -> bool:
+def has_result(after: str, substance: str = "", before: str = "") -> bool:
     """Return whether the text after a substance begins with the result of a test: " 140", " was 3.2 mmol/L", ": normal", but not " 20 mg daily".
 
     Args:
         after: the text after it; only its first `READ` characters are read.
         substance: its name. Of some, a number that no level reaches is a dose: "heparin 5000".
+        before: the text before it. After a word such as "urine", levels may be higher: "urine potassium 45".
     """
     text = _SPACES.sub(" ", after[:READ])
     found = _RESULT.match(text)
@@ -54,7 +56,7 @@ def has_result(after: str, substance: str = "") -> bool:
         return False
     if not found[0][-1].isdigit():
         return True
-    highest = _HIGHEST.get(substance.lower())
+    highest = None if _EXCRETED.search(before[-READ:]) else _HIGHEST.get(substance.lower())
     if highest is not None and (figure := _FIGURE.search(found[0])) is not None and float(figure[0].replace(",", "")) > highest:
         return False
     return _DOSE.match(text, found.end()) is None

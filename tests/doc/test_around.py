@@ -51,3 +51,20 @@ def test_a_special_token_of_the_text_is_plain_text() -> None:
 def test_a_span() -> None:
     doc = spacy.blank("en")("No fever today.")
     assert around_span(doc[1:2]) == "no [MASK] today."
+
+
+def test_every_span_has_the_text_that_the_whole_note_gives() -> None:
+    """Also at the edges, in white space, beside long words, and for empty spans."""
+    text = " Fever,  chills\n\n" + "x" * 90 + " pain\n" + " ".join(f"w{number}" for number in range(60)) + " \n \nend" + " " * 90 + "."
+    doc = spacy.blank("en")(text)
+    spans = [doc[at : min(at + size, len(doc))] for at in range(len(doc) + 1) for size in (0, 1, 3)]
+    assert [around_span(span) for span in spans] == [text_around(text, span.start_char, span.end_char) for span in spans]
+
+
+def test_the_text_of_the_whole_doc_is_not_made_for_each_span(monkeypatch: pytest.MonkeyPatch) -> None:
+    doc = spacy.blank("en")("No fever today. " * 1000)
+    read: list[int] = []
+    monkeypatch.setattr("spacy_sapbert.doc.around.text_around", lambda text, start, end: str(read.append(len(text))))
+    around_span(doc[2001:2002])
+    assert len(read) == 1
+    assert 2 * WINDOW < read[0] < 2 * WINDOW + 40

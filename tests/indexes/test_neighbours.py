@@ -76,6 +76,33 @@ def test_rows_in_lists_with_too_few_vectors_are_searched_exactly(monkeypatch: py
     assert set(found[200].tolist()[1:]) <= set(range(190, 200))
 
 
+def test_many_equal_rows_take_little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All pairs of 2,000 equal rows would be 4 million. Names whose words an encoder does not know are equal, and may be many."""
+    vectors = clustered(4_000)
+    vectors[:2_000] = vectors[0]
+    monkeypatch.setattr(neighbours, "EXACT_UP_TO", 100)
+    monkeypatch.setattr(neighbours, "_CELLS", 50_000)
+    pairs = list(neighbours._Lists(vectors, 0).compare(0, 4_000, 5))
+    assert sum(len(number) for number, _, _ in pairs) < 4_000 * 5 * neighbours._TIES * neighbours.PROBES
+    found = find_neighbours(vectors, 5, 0)
+    assert (found[:2_000] < 2_000).all()
+    assert all(row not in near and len(set(near)) == 5 for row, near in enumerate(found.tolist()))
+
+
+@pytest.mark.parametrize("zeros", [3_000, 3_997, 4_000])
+def test_rows_of_zeros_are_not_compared(monkeypatch: pytest.MonkeyPatch, zeros: int) -> None:
+    vectors = clustered(4_000)
+    right, _ = exact_search(vectors[zeros:], vectors[zeros:], min(4, 4_000 - zeros)) if zeros < 4_000 else (np.zeros((0, 0)), None)
+    vectors[:zeros] = 0
+    monkeypatch.setattr(neighbours, "EXACT_UP_TO", 1_000)
+    ticks: list[int] = []
+    found = find_neighbours(vectors.astype(np.float16), 3, 0, ticks.append)
+    assert sum(ticks) == 4_000
+    assert all(row not in near and len(set(near)) == 3 for row, near in enumerate(found.tolist()))
+    if 4_000 - zeros > 3:
+        assert np.mean([len(set(near) & set(of[1:])) for near, of in zip((found[zeros:] - zeros).tolist(), right.tolist())]) > 2.9
+
+
 def test_a_row_takes_nearer_neighbours_from_the_rows_that_have_it() -> None:
     # row 3 names row 0 with 0.9, which is nearer to row 0 than its own last neighbour; row 1 is already a neighbour of row 0
     found = np.array([[1, 2], [0, 2], [0, 1], [0, 1]], dtype=np.int32)

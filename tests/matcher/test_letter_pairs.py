@@ -25,6 +25,10 @@ UE, GS = "urea and electrolytes", "group and save"
         # other meanings, other lists, and mixed case
         ("D/C home, C/S, O/P, T/S, A/P, N+V, u/E", []),
         ("FU/E, U/E/D, U+E+, 3U/E", []),
+        ("U/E strength 5/5, U/E 4/5, no U/E edema, U/E, L/E normal", []),  # upper extremities
+        ("I/O line placed, I/O in the left tibia", []),  # an intraosseous line
+        ("G/S on USS, G/S pancreatitis", []),  # gallstones
+        ("U/E 2 days ago, I/O in the last 24h, G/S sent", [("U/E", UE), ("I/O", "intake and output"), ("G/S", GS)]),
     ],
 )
 def test_pairs_of_letters(text: str, wanted: list[tuple[str, str]]) -> None:

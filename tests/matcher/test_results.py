@@ -40,6 +40,8 @@ def matched(text: str, names: dict[str, str]) -> Doc:
         " normal",
         " 1.2 mg/dL",
         " = 0.8",
+        " 5.1 u/e normal",  # urea and electrolytes
+        " 4.2 u/a",
         " >250 today",
         "   9.1 ,",
     ],
@@ -65,6 +67,13 @@ def test_a_result_follows(after: str) -> None:
 )
 def test_a_number_that_no_level_reaches_is_a_dose(substance: str, after: str, is_result: bool) -> None:
     assert has_result(after, substance) is is_result
+
+
+@pytest.mark.parametrize(
+    ("before", "is_result"), [("urine ", True), ("24 hour urinary  ", True), ("given ", False), ("no urine. ", False), ("", False)]
+)
+def test_levels_in_urine_may_be_higher(before: str, is_result: bool) -> None:
+    assert has_result(" 45", "potassium", before) is is_result
 
 
 @pytest.mark.parametrize(

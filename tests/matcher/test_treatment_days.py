@@ -26,6 +26,8 @@ def kept(text: str, *names: str) -> list[str]:
         ("meropenem 1 g IV q8h, d5", "meropenem", "d5"),
         ("vancomycin, d5", "vancomycin", "d5"),
         ("dexamethasone d5", "dexamethasone", "d5"),
+        ("dexamethasone D5", "dexamethasone", "D5"),
+        ("insulin d5", "insulin", "d5"),
     ],
 )
 def test_a_day_after_a_drug(text: str, drug: str, day: str) -> None:
@@ -48,6 +50,10 @@ def test_a_day_before_a_drug_against_infections(text: str, day: str) -> None:
         ("vancomycin\nD5 at 75", ["vancomycin", "D5"]),
         ("D5", ["D5"]),
         ("vitamin D3", ["vitamin D3"]),
+        ("insulin/D50 for high potassium", ["insulin", "D50", "potassium"]),
+        ("potassium D10", ["potassium", "D10"]),
+        ("calcium/D3 600 mg", ["calcium", "D3"]),
+        ("Calcium D3 daily", ["Calcium", "D3"]),
     ],
 )
 def test_a_fluid_stays(text: str, names: list[str]) -> None:

@@ -16,6 +16,8 @@ from spacy_sapbert.matcher.vaccines import vaccines
 NAMES = {
     **dict.fromkeys(["varicella", "influenza", "hepatitis B", "pneumonia", "measles", "fever"], "T047"),
     "MMR": "T067",
+    **dict.fromkeys(["IPV", "PCV", "PCV13"], "T121"),
+    "vaccines UTD": "T033",
     **dict.fromkeys(
         ["Tdap", "varicella vaccine", "influenza vaccine", "hepatitis B vaccine", "pneumonia vaccine", "measles vaccine", "MMR vaccine"], "T121"
     ),
@@ -44,6 +46,9 @@ def found(text: str) -> list[str]:
         ("Received influenza and Tdap.", ["influenza vaccine", "Tdap"]),
         ("Immunizations: hepatitis B, varicella", ["hepatitis B vaccine", "varicella vaccine"]),
         ("IMMS - influenza", ["influenza vaccine"]),
+        ("measles #1 varicella #1", ["measles vaccine", "varicella vaccine"]),
+        ("varicella, PCV13 today", ["varicella vaccine", "PCV13"]),
+        ("PMH: varicella given", ["varicella vaccine"]),
     ],
 )
 def test_what_was_given_is_the_vaccine(text: str, wanted: list[str]) -> None:
@@ -63,6 +68,12 @@ def test_what_was_given_is_the_vaccine(text: str, wanted: list[str]) -> None:
         ("influenza due to a virus", ["influenza"]),
         ("fever given", ["fever"]),  # it has no vaccine
         ("varicella\ngiven", ["varicella"]),
+        ("#1 influenza #2 measles #3 hepatitis B", ["influenza", "measles", "hepatitis B"]),  # problems
+        ("#1: a cut #2: influenza #3: varicella #4", ["influenza", "varicella"]),
+        ("Dx: influenza, Tdap given", ["influenza", "Tdap"]),
+        ("PMH: hepatitis B, IPV, fever", ["hepatitis B", "IPV", "fever"]),
+        ("measles, PCV 28", ["measles", "PCV"]),  # a packed cell volume
+        ("hepatitis B; vaccines UTD", ["hepatitis B", "vaccines UTD"]),
     ],
 )
 def test_another_disease_stays(text: str, wanted: list[str]) -> None:

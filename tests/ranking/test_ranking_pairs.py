@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +30,7 @@ from spacy_sapbert.ranking.rerank import (
     Reranker,
     read_reranker,
 )
+from spacy_sapbert.search import Query
 from spacy_sapbert.types import Floats2d
 
 DATA = Path(__file__).parents[1] / "data"
@@ -240,6 +242,41 @@ def test_a_linker_that_reads_the_text_around(model: type[AnyEncoder], mention: s
     assert alone == [doc.ents[0]._.kb_ents for doc in docs]
     linker.forget()
     assert [nlp(note).ents[0]._.kb_ents for note in notes] == alone  # one by one
+
+
+def test_the_text_around_a_name_of_another_kind_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a filter by types, a name of no allowed concept is no exact match, so that its candidates are reranked."""
+    build_linker([read_source(DATA / "tiny_clinic.tsv")], tmp_path / "linker", model=StaticEncoder(), index=ExactIndex(), progress=False)
+    linker: Any = spacy.blank("en").add_pipe(
+        "sapbert_linker", config={"linker_name": str(tmp_path / "linker"), "threshold": 0.0, "rerank": "context"}
+    )
+    linker.initialize()
+    read: list[str] = []
+    agreements = CrossEncoder.agreements
+    monkeypatch.setattr(CrossEncoder, "agreements", lambda self, texts: read.extend(texts) or agreements(self, texts))
+    monkeypatch.setattr(linker.search, "reranker", replace(linker.search.reranker, margin=9.0))  # all are close calls
+    asked = [Query("heart attack", types, "known [MASK] .") for types in (None, frozenset({"T033"}))]
+    assert [each.answer.explain["exact"] for each in linker.search.find(asked)] == [True, False]
+    assert read
+    assert {text.split(" [SEP] ")[2] for text in read} == {"known [MASK] ."}
+
+
+def test_a_linker_without_a_cache_keeps_no_text(tmp_path: Path) -> None:
+    """Neither the mentions nor the text around them, in the search and in the cross-encoder, which all linkers of a process share."""
+    build_linker([read_source(DATA / "tiny_clinic.tsv")], tmp_path / "linker", model=StaticEncoder(), index=ExactIndex(), progress=False)
+    config = {"linker_name": str(tmp_path / "linker"), "threshold": 0.0, "rerank": "context"}
+    for size, kept in ((0, False), (10, True)):
+        nlp = spacy.blank("en")
+        ruler: Any = nlp.add_pipe("entity_ruler")
+        ruler.add_patterns([{"label": "X", "pattern": "type diabetes"}])
+        linker: Any = nlp.add_pipe("sapbert_linker", config={**config, "cache_size": size})
+        cross_encoder().forget()
+        assert "agreement" in nlp("Known type diabetes.").ents[0]._.kb_explain["rerank"]
+        held = [*linker.search._cache, *linker.search._words, *cross_encoder()._known]
+        assert any("known" in str(each) for each in held) is kept
+        assert bool(held) is kept
+        linker.forget()
+        assert not [*linker.search._cache, *linker.search._words, *cross_encoder()._known]
 
 
 def test_an_encoder_that_it_does_not_fit(tmp_path: Path) -> None:
