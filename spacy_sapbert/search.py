@@ -852,7 +852,7 @@ def make_comparer(kb: KnowledgeBase, rerank: str | None, *, cached: bool = True)
     Args:
         kb: the knowledge base.
         rerank: "cross_encoder" and "context" also read them with the cross-encoder, which is loaded on first use; "context" with definitions.
-        cached: whether the cross-encoder may keep what it read; it holds mentions.
+        cached: whether the cross-encoder may keep what it read: mentions, and with "context" the text around them.
     """
 
     def agreements(texts: Sequence[str]) -> npt.NDArray[np.float64]:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 # classes of the table of rules that name words of items
 NAMES = (
     *("link", "apart", "state", "assay", "study", "former", "after", "be", "tested", "sought", "subject", "reaction", "stated", "side", "finished"),
-    *("verb", "until", "dated", "relative", "seen", "matter", "degree", "resumed", "eye"),
+    *("verb", "until", "dated", "relative", "seen", "matter", "degree", "resumed", "eye", "limb"),
 )
 _MARKS = frozenset(',;:()[]|"<>')
 _OPENING = frozenset(":([=|")  # marks between an item and what is said of it: "HIV: negative", "HIV (negative)", "| HIV | negative |"
@@ -54,6 +54,7 @@ class Words(NamedTuple):
         resumed: words that say that a treatment goes on: "restarted".
         degree: words that begin an item of its own: "gout and *high* falls risk".
         eye: words for an eye that begin a finding of it: "*LE* cataract".
+        limb: findings after these letters that are of an arm or leg: "LE *edema*".
     """
 
     link: AbstractSet[str] = frozenset()
@@ -80,6 +81,7 @@ class Words(NamedTuple):
     degree: AbstractSet[str] = frozenset()
     resumed: AbstractSet[str] = frozenset()
     eye: AbstractSet[str] = frozenset()
+    limb: AbstractSet[str] = frozenset()
 
     @classmethod
     def of(cls, classes: Mapping[str, Sequence[str]]) -> Words:
@@ -132,7 +134,8 @@ def listed_items(words: Sequence[str], start: int, begin: int, kinds: Words, *, 
             break
         item = _start(words, before, begin, kinds)
         names = words[item:before]
-        told = any(word in kinds.state or word in kinds.side or word[0].isdigit() for word in names) or not kinds.eye.isdisjoint(names[:1])
+        told = any(word in kinds.state or word in kinds.side or word[0].isdigit() for word in names)
+        told = told or (not kinds.eye.isdisjoint(names[:1]) and kinds.limb.isdisjoint(names[1:]))
         if told or not 0 < sum(word[0].isalnum() for word in names) <= _MOST_WORDS:
             break
         links.append(linked)

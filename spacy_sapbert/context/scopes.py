@@ -97,11 +97,9 @@ class Scopes:
                 stop = bisect_left(stops, after)
                 end_here = min(end, stops[stop]) if stop < len(stops) else end
                 if rule.direction == "either":
-                    own_end = next((at for at in range(last, end_here) if self.words[at] == ","), end_here)  # "does not smoke, COPD"
-                    to = max(
-                        alternatives(self.words, last, end_here, self.item_words),
-                        self._counted(last, own_end, rule.scope, 1) if rule.scope else last,
-                    )
+                    own = self._counted(last, end_here, rule.scope, 1) if rule.scope else last
+                    own = next((at for at in range(last, own) if self.words[at] == ","), own)  # "does not smoke, COPD"
+                    to = max(alternatives(self.words, last, end_here, self.item_words), own)
                     found[rule.category, True].append((self.starts[last - 1], self.ends[to - 1]))
                 if rule.direction == "opening":  # not after a mention: "HIV negative, …"
                     leading = not self._ends_item(rule.category, first, last, begin, end) and not self._is_compound(first)

@@ -37,7 +37,7 @@ _DISEASES = re.compile(
     r"\b(?:dx|ddx|diagnos[ei]s|imp(?:ression)?|assessment|a/?p|a&p|pmhx?|phx?|hx|history|problems?(?:[ \t]+list)?|comorbidities)[ \t]*[:–-][ \t]*$",
     re.IGNORECASE,
 )
-_NEAR = 64  # characters before a name that are read
+_NEAR = 64  # characters before a name that are read, and most between two names of a list
 
 
 def vaccines(names: Sequence[Match], groups: Sequence[str], text: str) -> Iterator[int]:
@@ -56,7 +56,11 @@ def vaccines(names: Sequence[Match], groups: Sequence[str], text: str) -> Iterat
     first = 0
     while first < len(names):
         last = first
-        while last + 1 < len(names) and _JOIN.fullmatch(text, ends[last], max(names[last + 1].start, ends[last])):
+        while (
+            last + 1 < len(names)
+            and names[last + 1].start - ends[last] <= _NEAR
+            and _JOIN.fullmatch(text, ends[last], max(names[last + 1].start, ends[last]))
+        ):
             last += 1
         chain = range(first, last + 1)
         head = text[max(0, names[first].start - _NEAR) : names[first].start]

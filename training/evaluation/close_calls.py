@@ -58,6 +58,8 @@ class Dictionary(NamedTuple):
         vectors: The vectors (n, d) of each encoder: the default one, and the static one.
         concepts: (n,) the concepts of each name.
         rows: The names of each concept.
+        canonical: The normalised canonical name of each concept.
+        definitions: Concept -> its definition, for those that have one.
     """
 
     search: CandidateSearch
