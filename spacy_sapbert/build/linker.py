@@ -287,7 +287,7 @@ def build_index(kb: KnowledgeBase, encoder: Encoder, index: VectorIndex, vectors
     else:
         index.build(vectors, progress=progress)
         report = {"protocol": "not measured: no misspelt name is outside the dictionary"}
-    if isinstance(index, KeepsNeighbours):
+    if isinstance(index, KeepsNeighbours) and index.neighbour_bytes(len(index)):
         with tqdm(desc="finding neighbours", total=len(index), unit=" names", disable=not progress) as bar:
             index.find_neighbours(bar.update)
     name = encoder.name or (FAST if is_fast(encoder) else "the default of spacy-sapbert (all-MiniLM-L6-v2, trained)")

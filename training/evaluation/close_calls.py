@@ -71,7 +71,7 @@ class Dictionary(NamedTuple):
     definitions: dict[int, str]
 
 
-class Asked(NamedTuple):
+class Sought(NamedTuple):
     """A mention that is searched.
 
     Attributes:
@@ -105,7 +105,7 @@ def open_dictionary(kb: KnowledgeBase, encoder: NameEncoder, *, progress: bool =
     return Dictionary(search, names, (vectors, static_encoder().encode(names)), concepts, as_arrays, canonical, definitions)
 
 
-def calls(dictionary: Dictionary, asked: Sequence[Asked]) -> list[Call]:
+def calls(dictionary: Dictionary, asked: Sequence[Sought]) -> list[Call]:
     """Search q mentions in a dictionary.
 
     Returns:
@@ -122,7 +122,7 @@ def calls(dictionary: Dictionary, asked: Sequence[Asked]) -> list[Call]:
             if not candidates:
                 continue
             concepts, names, scores, right = (list(each) for each in zip(*candidates))
-            definitions = [] if one.around is None else [dictionary.definitions.get(concept, "")[:DEFINITION_READ] for concept in concepts]
+            definitions = [] if one.around is None else [normalise(dictionary.definitions.get(concept, ""))[:DEFINITION_READ] for concept in concepts]
             made.append(Call(one.mention, names, scores, right, one.around or "", definitions if any(definitions) else []))
     return made
 
@@ -164,15 +164,15 @@ def has_others(dictionary: Dictionary, row: int) -> bool:
     return any(len(dictionary.rows[concept]) > 1 for concept in dictionary.concepts[row])
 
 
-def names_as_mentions(dictionary: Dictionary, count: int, chance: random.Random, augment: Augment) -> list[Asked]:
+def names_as_mentions(dictionary: Dictionary, count: int, chance: random.Random, augment: Augment) -> list[Sought]:
     """Draw names of concepts that have other names too, and change some as notes would. With every second one, definitions are read."""
     pool = [row for row, name in enumerate(dictionary.names) if len(name) in LENGTHS and has_others(dictionary, row)]
     drawn = chance.sample(pool, min(count, len(pool)))
     mentions = [normalise(augment(dictionary.names[row], str(row))) for row in drawn]
-    return [Asked(mention, dictionary.concepts[row], row, (None, "")[at % 2]) for at, (mention, row) in enumerate(zip(mentions, drawn))]
+    return [Sought(mention, dictionary.concepts[row], row, (None, "")[at % 2]) for at, (mention, row) in enumerate(zip(mentions, drawn))]
 
 
-def gold_mentions(dictionary: Dictionary, queries: Sequence[Query], gold: Sequence[str], *, known: bool) -> list[Asked]:
+def gold_mentions(dictionary: Dictionary, queries: Sequence[Query], gold: Sequence[str], *, known: bool) -> list[Sought]:
     """Return gold mentions with the text around them.
 
     Args:
@@ -183,20 +183,20 @@ def gold_mentions(dictionary: Dictionary, queries: Sequence[Query], gold: Sequen
             dictionary; mentions with equal text and gold are one, with the text around the first of them.
     """
     search, rows_of = dictionary.search, dictionary.search.bundle.kb.rows_of
-    found: dict[tuple[str, tuple[int, ...], str], Asked] = {}
+    found: dict[tuple[str, tuple[int, ...], str], Sought] = {}
     exact = search.bundle.kb.find([search.normal(query.text) for query in queries])
     other_form = search.exact_matches([search.normal(query.text) for query in queries])
     for query, kb_id in zip(queries, gold):
         mention, rows = search.normal(query.text), tuple(row for alternative in kb_id.split("|") for row in rows_of(alternative.strip()))
         own = exact.get(mention)
         if known and own is not None and not set(rows).isdisjoint(dictionary.concepts[own]) and has_others(dictionary, own):
-            found.setdefault((mention, rows, query.around), Asked(mention, rows, own, query.around))
+            found.setdefault((mention, rows, query.around), Sought(mention, rows, own, query.around))
         elif not known and rows and mention not in other_form:
-            found.setdefault((mention, rows, ""), Asked(mention, rows, None, query.around))
+            found.setdefault((mention, rows, ""), Sought(mention, rows, None, query.around))
     return list(found.values())
 
 
-def names_in_notes(dictionary: Dictionary, notes: Sequence[str], chance: random.Random, count: int) -> list[Asked]:
+def names_in_notes(dictionary: Dictionary, notes: Sequence[str], chance: random.Random, count: int) -> list[Sought]:
     """Draw names of one meaning that stand in notes, with the text around them. The name is left out of the search.
 
     Args:
@@ -224,10 +224,10 @@ def names_in_notes(dictionary: Dictionary, notes: Sequence[str], chance: random.
             first = after
     drawn = [(name, around) for name, each in places.items() for around in chance.sample(each, min(CONTEXTS, len(each)))]
     chosen = chance.sample(drawn, min(count, len(drawn)))
-    return [Asked(name, dictionary.concepts[usual[name]], usual[name], around) for name, around in chosen]
+    return [Sought(name, dictionary.concepts[usual[name]], usual[name], around) for name, around in chosen]
 
 
-def phrases_of(dictionary: Dictionary, path: Path, without: Collection[str]) -> list[Asked]:
+def phrases_of(dictionary: Dictionary, path: Path, without: Collection[str]) -> list[Sought]:
     """Return phrases of patients whose concept is in the dictionary. With every second one, definitions are read.
 
     Args:
@@ -239,14 +239,14 @@ def phrases_of(dictionary: Dictionary, path: Path, without: Collection[str]) -> 
         SapbertError: E4xx (the file can't be read).
     """
     kb = dictionary.search.bundle.kb
-    found: list[Asked] = []
+    found: list[Sought] = []
     for concept in read_lay([path]):
         rows = kb.rows_of(concept.concept_id)
         for name in concept.names:
             phrase = normalise(name.text)
             own = kb.find([phrase]).get(phrase)
             if rows and phrase not in without and (own is None or not set(rows).isdisjoint(dictionary.concepts[own])):
-                found.append(Asked(phrase, rows, own, (None, "")[len(found) % 2]))
+                found.append(Sought(phrase, rows, own, (None, "")[len(found) % 2]))
     return found
 
 

@@ -18,8 +18,8 @@ from training.evaluation.benchmarks import BenchmarkReader
 from training.evaluation.close_calls import (
     CONTEXTS,
     MOST,
-    Asked,
     Dictionary,
+    Sought,
     calls,
     gold_mentions,
     names_as_mentions,
@@ -45,7 +45,7 @@ def concept(dictionary: Dictionary, concept_id: str) -> int:
 
 
 def test_the_nearest_concepts_come_first_with_their_names(dictionary: Dictionary) -> None:
-    (call,) = calls(dictionary, [Asked("narrowing of the mitral valve", [concept(dictionary, "C9100004")])])
+    (call,) = calls(dictionary, [Sought("narrowing of the mitral valve", [concept(dictionary, "C9100004")])])
     assert len(call.names) == len(call.scores) == len(call.right) == MOST
     assert sum(call.right) == 1
     at = call.right.index(True)
@@ -58,7 +58,7 @@ def test_the_nearest_concepts_come_first_with_their_names(dictionary: Dictionary
 def test_scores_are_the_best_cosines_of_both_encoders(dictionary: Dictionary) -> None:
     search = dictionary.search
     row = concept(dictionary, "C9100003")
-    (call,) = calls(dictionary, [Asked("damage of the heart muscle", [row])])
+    (call,) = calls(dictionary, [Sought("damage of the heart muscle", [row])])
     names = [dictionary.names[name] for name in dictionary.rows[row]]
     asked = search.bundle.encoder.encode(["damage of the heart muscle"])[0]
     best = float((search.bundle.encoder.encode(names) @ asked).max())
@@ -67,7 +67,7 @@ def test_scores_are_the_best_cosines_of_both_encoders(dictionary: Dictionary) ->
 
 def test_a_name_as_mention_is_not_found_by_itself(dictionary: Dictionary) -> None:
     row = dictionary.names.index("heart attack")
-    (call,) = calls(dictionary, [Asked("heart attack", dictionary.concepts[row], row)])
+    (call,) = calls(dictionary, [Sought("heart attack", dictionary.concepts[row], row)])
     right = call.names[call.right.index(True)]
     assert "heart attack" not in right
     assert right[0] == "myocardial infarction"
@@ -76,11 +76,11 @@ def test_a_name_as_mention_is_not_found_by_itself(dictionary: Dictionary) -> Non
 
 def test_definitions_are_read_with_the_text_around(dictionary: Dictionary) -> None:
     row = concept(dictionary, "C9100003")
-    asked = [Asked("attack of the heart", [row], None, around) for around in (None, "", "he had an [MASK] .")]
+    asked = [Sought("attack of the heart", [row], None, around) for around in (None, "", "he had an [MASK] .")]
     without, with_none, within = calls(dictionary, asked)
     at = within.right.index(True)
     assert (without.around, without.definitions) == ("", [])
-    assert with_none.definitions[at] == within.definitions[at] == "Heart muscle dies for want of blood."
+    assert with_none.definitions[at] == within.definitions[at] == "heart muscle dies for want of blood."
     assert within.texts()[at].endswith(" [SEP] he had an [MASK] . [SEP] heart muscle dies for want of blood.")
     assert without.texts()[at] == within.texts()[at].partition(" [SEP] he had")[0]
 
@@ -109,12 +109,12 @@ GOLD = ["C9100003"] * 4 + ["C0000000", "C9100003"]
 
 def test_gold_mentions_that_are_no_names(dictionary: Dictionary) -> None:
     row = concept(dictionary, "C9100003")
-    assert gold_mentions(dictionary, QUERIES, GOLD, known=False) == [Asked("attack of the heart", (row,), None, "first [MASK]")]
+    assert gold_mentions(dictionary, QUERIES, GOLD, known=False) == [Sought("attack of the heart", (row,), None, "first [MASK]")]
 
 
 def test_gold_mentions_that_are_names_are_searched_without_themselves(dictionary: Dictionary) -> None:
     row, own = concept(dictionary, "C9100003"), dictionary.names.index("heart attack")
-    expected = [Asked("heart attack", (row,), own, f"a [MASK] in {month}") for month in ("may", "june")]
+    expected = [Sought("heart attack", (row,), own, f"a [MASK] in {month}") for month in ("may", "june")]
     assert gold_mentions(dictionary, QUERIES, GOLD, known=True) == expected
     assert gold_mentions(dictionary, QUERIES[:1], ["C9100004"], known=True) == []  # the name means another concept
 
@@ -134,7 +134,7 @@ def test_phrases_of_patients(dictionary: Dictionary, tmp_path: Path) -> None:
     table.write_text("concept_id\tnames\nC9100003\tmy heart gave out|Heart attack|left out\nC9999999\tnobody knows\nC9100004\theart attack\n")
     row, own = concept(dictionary, "C9100003"), dictionary.names.index("heart attack")
     # the name of another concept is no phrase of C9100004
-    assert phrases_of(dictionary, table, {"left out"}) == [Asked("my heart gave out", [row], None, None), Asked("heart attack", [row], own, "")]
+    assert phrases_of(dictionary, table, {"left out"}) == [Sought("my heart gave out", [row], None, None), Sought("heart attack", [row], own, "")]
 
 
 def test_bad_input(tmp_path: Path) -> None:
