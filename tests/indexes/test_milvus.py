@@ -762,11 +762,14 @@ def test_a_collection_that_is_no_longer_in_memory_is_loaded_again(between: Tuple
     index.close()
 
 
-def test_annotate_ends_when_the_server_is_gone_and_goes_on_later(between: Tuple[Between, str], tmp_path: Path, tiny_linker: Path) -> None:
+def test_annotate_ends_when_the_server_is_gone_and_goes_on_later(
+    between: Tuple[Between, str], tmp_path: Path, tiny_linker: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from spacy_sapbert.build.linker import build_linker
     from spacy_sapbert.corpus.annotate import annotate
     from spacy_sapbert.corpus.annotator import AnnotationSettings
 
+    monkeypatch.setattr("spacy_sapbert.indexes.rescored.MOST_WITH_NEIGHBOURS", 0)  # without the table, names are searched on the server
     stands, uri = between
     index = MilvusIndex(uri, "", tune=False, timeout=8.0)
     folder = build_linker([], tmp_path / "linker", kb=tiny_linker / "kb", index=index, progress=False)
@@ -795,10 +798,11 @@ def test_annotate_ends_when_the_server_is_gone_and_goes_on_later(between: Tuple[
 
 
 @pytest.mark.nightly
-def test_a_real_server_that_is_killed_while_annotate_runs(tmp_path: Path, tiny_linker: Path) -> None:
+def test_a_real_server_that_is_killed_while_annotate_runs(tmp_path: Path, tiny_linker: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The run ends with E230 and keeps finished partitions. After a restart of the server, the same command does the rest, with the same bytes."""
     from spacy_sapbert.build.linker import build_linker
 
+    monkeypatch.setattr("spacy_sapbert.indexes.rescored.MOST_WITH_NEIGHBOURS", 0)  # without the table, names are searched on the server
     server = Standalone(lease=60)  # the server that is started again loads nothing until the lease of the killed one is over
     folder = build_linker([], tmp_path / "linker", kb=tiny_linker / "kb", index=MilvusIndex(server.uri, "", tune=False, timeout=60.0), progress=False)
     names = ["fever", "common cold", "hypertension", "cough", "heart attack", "wandering knees"]

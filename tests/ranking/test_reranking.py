@@ -210,7 +210,7 @@ def test_it_can_be_switched_and_saved(folder: Path, tmp_path: Path) -> None:
 
 def test_wrong_settings(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(SapbertError, match=r"\[E002\].*rerank.*'names'"):
-        linker(folder, rerank="context")
+        linker(folder, rerank="all")
     fast = build_linker([read_source(DATA / "tiny_clinic.tsv")], tmp_path / "fast", model=StaticEncoder(), index=ExactIndex(), progress=False)
     with pytest.raises(SapbertError, match=r"\[E056\].*default encoder"):
         answer(linker(fast, rerank="names"), "diabetes")

@@ -29,10 +29,10 @@ from spacy_sapbert.ranking.rerank import static_encoder
 from spacy_sapbert.search import CandidateSearch, Query
 from spacy_sapbert.types import Floats2d, Ints1d
 
+from ..corpora.corpus import open_lines
 from ..corpora.texts import read_notes
 from ..data.augment import Augment
 from ..tasks.cross_encoder import Call
-from ..vocabulary.sources import read_lay
 from .benchmarks import BenchmarkReader
 from .parts import check_fit_and_test, known_gold, read_apart, read_part
 from .reranker import make_search
@@ -240,10 +240,9 @@ def phrases_of(dictionary: Dictionary, path: Path, without: Collection[str]) -> 
     """
     kb = dictionary.search.bundle.kb
     found: list[Sought] = []
-    for concept in read_lay([path]):
-        rows = kb.rows_of(concept.concept_id)
-        for name in concept.names:
-            phrase = normalise(name.text)
+    for concept_id, phrases in (line.split("\t") for line in open_lines(path) if line.count("\t") == 1 and not line.startswith("#")):
+        rows = kb.rows_of(concept_id)
+        for phrase in map(normalise, phrases.split("|")):
             own = kb.find([phrase]).get(phrase)
             if rows and phrase not in without and (own is None or not set(rows).isdisjoint(dictionary.concepts[own])):
                 found.append(Sought(phrase, rows, own, (None, "")[len(found) % 2]))
