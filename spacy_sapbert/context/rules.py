@@ -84,7 +84,7 @@ class Rules:
         kinds = {place: self._kind(kind, text[slice(*place)]) for place, kind in kinds.items()}
         tokens = MentionTokens(note.starts, [(*place, kinds.get(place, FINDING)) for place in mentions])
         terminators = Terminators(note, bounds, triggers, tokens, self._item_words)
-        ranges = Scopes(note, bounds, triggers, tokens, self._item_words, terminators).ranges()
+        ranges = Scopes(triggers, terminators).ranges()
         found = []
         for start, end in mentions:
             kind = kinds.get((start, end), FINDING)

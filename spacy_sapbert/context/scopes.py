@@ -7,9 +7,8 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from functools import cached_property
 
-from .clauses import Span, TokenizedNote
+from .clauses import Span
 from .items import (
-    Words,
     alternatives,
     comma_before,
     ends_item,
@@ -21,7 +20,6 @@ from .items import (
     main_clause,
     own_item,
 )
-from .mention_tokens import MentionTokens
 from .terminators import Terminators
 from .triggers import AWAITED, DECIDED, NARROWED, PAST, SCOPED, Rule
 
@@ -48,25 +46,14 @@ class Scopes:
     """The scopes of the triggers of a note.
 
     Args:
-        note: the note.
-        bounds: the first token of each clause, and the number of tokens.
         triggers: (first token, last token + 1, rules) of each trigger.
-        mentions: the tokens of the mentions.
-        item_words: the words that tell the items of a list apart.
-        terminators: where scopes end.
+        terminators: where scopes end, with the note, its clauses, its mentions and the words of items.
     """
 
-    def __init__(
-        self,
-        note: TokenizedNote,
-        bounds: list[int],
-        triggers: Sequence[tuple[int, int, Sequence[Rule]]],
-        mentions: MentionTokens,
-        item_words: Words,
-        terminators: Terminators,
-    ) -> None:
-        self.note, self.bounds, self.triggers = note, bounds, triggers
-        self.mentions, self.item_words, self.terminators = mentions, item_words, terminators
+    def __init__(self, triggers: Sequence[tuple[int, int, Sequence[Rule]]], terminators: Terminators) -> None:
+        note = terminators.note
+        self.triggers, self.terminators = triggers, terminators
+        self.note, self.bounds, self.mentions, self.item_words = note, terminators.bounds, terminators.mentions, terminators.item_words
         self.text, self.words, self.starts, self.ends = note.text, note.words, note.starts, note.ends
 
     def ranges(self) -> list[tuple[tuple[str, bool], list[Span]]]:
