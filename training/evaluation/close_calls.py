@@ -184,10 +184,10 @@ def gold_mentions(dictionary: Dictionary, queries: Sequence[Query], gold: Sequen
     """
     search, rows_of = dictionary.search, dictionary.search.bundle.kb.rows_of
     found: dict[tuple[str, tuple[int, ...], str], Sought] = {}
-    exact = search.bundle.kb.find([search.normal(query.text) for query in queries])
-    other_form = search.exact_matches([search.normal(query.text) for query in queries])
-    for query, kb_id in zip(queries, gold):
-        mention, rows = search.normal(query.text), tuple(row for alternative in kb_id.split("|") for row in rows_of(alternative.strip()))
+    mentions = [search.normal(query.text) for query in queries]
+    exact, other_form = search.bundle.kb.find(mentions), search.exact_matches(mentions)
+    for query, mention, kb_id in zip(queries, mentions, gold):
+        rows = tuple(row for alternative in kb_id.split("|") for row in rows_of(alternative.strip()))
         own = exact.get(mention)
         if known and own is not None and not set(rows).isdisjoint(dictionary.concepts[own]) and has_others(dictionary, own):
             found.setdefault((mention, rows, query.around), Sought(mention, rows, own, query.around))
@@ -302,10 +302,9 @@ def write_close_calls(
     train: list[Call] = []
     for part, corpus in corpora.items():
         gold = known_gold(corpus, nlp, dictionary(part).search, around=True)
-        asked = gold_mentions(dictionary(part), *gold, known=False)
-        found[part] = calls(dictionary(part), asked)
+        found[part] = calls(dictionary(part), gold_mentions(dictionary(part), *gold, known=False))
         if part in fit:
-            without = calls(dictionary(part), [one._replace(around=None) for one in asked])
+            without = [call._replace(around="", definitions=[]) for call in found[part]]  # the same search
             train += [call for at in range(repeat) for call in (without if at % 2 else found[part])]
             found[f"names in {part}"] = calls(dictionary(part), gold_mentions(dictionary(part), *gold, known=True))
     for of in sorted({reader.dictionary_of(part) for part in fit}):
@@ -313,7 +312,8 @@ def write_close_calls(
         found[f"names of {of}"] = calls(dictionaries[of], names_as_mentions(dictionaries[of], names, chance, changed))
     if phrases is not None:
         measured = {normalise(mention.text) for part in ("patients-dev", "patients-test") for mention in read_part(reader, part).mentions}
-        found["phrases"] = calls(dictionary("gsc-dev"), phrases_of(dictionary("gsc-dev"), phrases, measured))
+        hpo = dictionary("patients-dev")
+        found["phrases"] = calls(hpo, phrases_of(hpo, phrases, measured))
     if notes is not None:
         last = dictionaries[reader.dictionary_of(fit[-1])]
         found["notes"] = calls(last, names_in_notes(last, read_notes(notes, NOTES), chance, places))
