@@ -1,4 +1,4 @@
-"""Return memory that this process no longer uses to the system, and spare Python's garbage collector what stays.
+"""Return memory that this process no longer uses to the system, and leave lasting objects out of Python's garbage collections.
 
 Many Docs leave gaps in the heap of glibc, which keeps them: without this, the memory of a process doubles in 100,000 notes, although no object is left.
 """
