@@ -42,7 +42,7 @@ KNOWLEDGE: list[tuple[str, str, Callable[[Path], Path]]] = [
 PROTOCOL = (
     f"{NOTES} distinct MTSamples notes with entities that concept_matcher found beforehand over the same knowledge base. Only the linker is timed (our `pipe`; "
     "scispaCy's EntityLinker has no `pipe` and is called for each Doc), over fresh copies of the Docs. Same names, k = 30, threshold 0.7, at most 5 "
-    "entities, no abbreviations, no filter for definitions. Each system in a process of its own, models loaded before; the systems take turns, "
+    "entities, no abbreviations, no filter for definitions. Each system in a process of its own, models loaded and garbage collected before; the systems take turns, "
     f"{ROUNDS} rounds, medians. cold: no mention was seen before; warm: the same notes again, which are in our cache (scispaCy has no cache). "
     "peak MB: the process's highest resident memory, with the Docs."
 )
