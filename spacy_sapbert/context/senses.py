@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from ..errors import fail
-from ..kb.concept import is_cui, normalise, other_numbers
+from ..kb.concept import OWN, is_cui, normalise, other_numbers
 from ..kb.knowledge_base import KnowledgeBase
 from ..kb.writing import CAPITALS, MEASURED, fits, has_value, in_capitals, is_acronym, texts_of
 from .base import Candidates, Choice
@@ -158,11 +158,15 @@ class Senses:
             cached[key] = [Option(Meaning(normal(found.mention), name, (exact,), 1.0), exact)]
         elif key not in cached:
             options = [Option(meaning, _concept_of(meaning, kb) or _tied_concept_of(meaning, tied, kb)) for meaning in meanings]
-            known = {option.concept for option in options}
+            own = [concept for concept in tied if _is_own_name(found.mention, concept, kb)]
+            if own:
+                options = [option for option in options if option.concept is not None or not _only_listed(option.meaning)]
+            known, listed = {option.concept for option in options}, all(_only_listed(option.meaning) for option in options)
             for concept in tied:
                 if concept not in known:
                     name = kb.canonical_name_of(kb.row_of(concept))
-                    options.append(Option(Meaning(normal(found.mention), name, (concept,), UNLISTED), concept))
+                    frequency = 1.0 if listed and concept in own else UNLISTED
+                    options.append(Option(Meaning(normal(found.mention), name, (concept,), frequency), concept))
             cached[key] = options
         return cached[key]
 
@@ -282,6 +286,17 @@ def _only_one_written_so(mention: str, tied: Sequence[str], kb: KnowledgeBase) -
         return None
     so = [concept for concept in tied if any(name.text == mention for name in kb.names_of(kb.row_of(concept)))]
     return so[0] if len(so) == 1 else None
+
+
+def _is_own_name(mention: str, concept: str, kb: KnowledgeBase) -> bool:
+    """Return whether this project wrote a mention as a name of a concept."""
+    forms = {normalise(mention), *other_numbers(normalise(mention))}
+    return any(name.source == OWN and normalise(name.text) in forms for name in kb.names_of(kb.row_of(concept)))
+
+
+def _only_listed(meaning: Meaning) -> bool:
+    """Return whether a meaning is only in a list, and nobody has counted it in notes: "split beam radiation therapy" for SBRT."""
+    return meaning.name != NO_ABBREVIATION and meaning.profile < 0 and not any(meaning.cases)
 
 
 def _tied_concept_of(meaning: Meaning, tied: Sequence[str], kb: KnowledgeBase) -> Optional[str]:

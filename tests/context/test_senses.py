@@ -6,6 +6,7 @@ import json
 import math
 import pickle
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -331,3 +332,23 @@ def test_a_concept_that_has_the_meaning_as_a_name_comes_before_one_that_has_only
     assert _concept_of(Meaning("ttp", "tender when palpated", ("C9000003",), 1.0), kb) is None
     assert _concept_of(Meaning("nt", "nontender", ("C9000001",), 1.0), kb) == "C9000001"  # the concept of this name has no CUI
     assert _concept_of(Meaning("nt", "nontender", (), 1.0), kb) == "X:1"
+
+
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.parametrize(
+    ("concept", "cases", "expected"),
+    [
+        ("SAPBERT:sbrt", (0, 0, 0), "SAPBERT:sbrt"),  # the project's own name, and nobody has seen the other meaning
+        ("SAPBERT:sbrt", (0, 0, 3), ""),  # notes mean the other one
+        ("X:1", (0, 0, 0), ""),  # an acronym of an ontology
+    ],
+)
+def test_a_meaning_of_a_list_alone_does_not_hide_the_projects_own_name(
+    tmp_path: Path, model: SenseModel, concept: str, cases: tuple[int, int, int], expected: str
+) -> None:
+    table, folder = tmp_path / "names.tsv", tmp_path / "linker"
+    table.write_text(f"concept_id\tname\tsynonyms\n{concept}\tstereotactic radiotherapy\tSBRT\nX:2\tcough\t\n", encoding="utf-8")
+    build_linker([read_source(table)], folder, model=StaticEncoder(), index=ExactIndex(), progress=False)
+    (folder / "senses").mkdir()
+    replace(model, meanings=[Meaning("sbrt", "split beam radiation therapy", (), 1.0, cases)]).save(folder / "senses")
+    assert linked(linker_of(folder, Senses())(marked("s/p SBRT in 2023", "SBRT"))) == [expected]

@@ -21,7 +21,7 @@ from spacy_sapbert.errors import MissingFile
 from spacy_sapbert.errors import fail as base_fail
 from spacy_sapbert.files import package_file
 from spacy_sapbert.kb.builder import Source
-from spacy_sapbert.kb.concept import Concept, Name, is_cui, normalise
+from spacy_sapbert.kb.concept import OWN, Concept, Name, is_cui, normalise
 from spacy_sapbert.readers.names import RANKS
 from spacy_sapbert.readers.text import lines, open_binary
 
@@ -30,7 +30,6 @@ from .mappings import without_wrong_mappings
 from .senses import read_senses
 
 HERE = Path(__file__).parent
-OWN = "SAPBERT"  # vocabulary of the names that this project wrote
 PATIENTS = "PATIENTS"  # vocabulary of how patients say it; this project wrote it, too
 OPTIONAL = frozenset({"MEDQUAD"})
 CLINICAL_DRUG = frozenset({"T200", "T203", "T122"})  # semantic types in RxNorm: clinical drugs, packs and devices, dose forms
