@@ -43,7 +43,7 @@ class Reading:
 
     def label_of_kb(self, at: int) -> str:
         """Return the label of the longest name of the knowledge base that begins at a word."""
-        return self.names[self.labels[at]]
+        return self.names[int(self.labels[at])]
 
     def label(self, at: int) -> str:
         """Return the label of the longest name that begins at a word."""
