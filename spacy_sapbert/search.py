@@ -448,6 +448,14 @@ class CandidateSearch:
         """Return those of some normalised mentions that are a name of the knowledge base, in any form."""
         return set(_find(self.bundle.kb, names, self.settings.language))
 
+    def rows_of_gold(self, gold: str) -> list[int]:
+        """Return the rows of the concepts of a gold annotation. Codes and retired ids lead to their concepts.
+
+        Args:
+            gold: the id or code of the right concept, with `|` between alternatives. A composite ("A+B") and "NIL" have no row.
+        """
+        return [row for alternative in gold.split("|") for row in self.bundle.kb.rows_of(alternative.strip())]
+
     def observe(self, queries: Sequence[Asked], gold: Sequence[str]) -> list[Observed]:
         """Return how this search ranks annotated mentions. The threshold is ignored.
 
@@ -465,7 +473,7 @@ class CandidateSearch:
                 top = ranking.kept[0]
                 name, codes = facts.names[top.surface_form, top.concept], facts.codes[top.concept]
                 evidence[key] = self._evidence(key.text, ranking, top, exact, name, len(codes))
-        return [self._observed(found[key][0], evidence.get(key), self._rows_of(kb_id)) for key, kb_id in zip(keys, gold)]
+        return [self._observed(found[key][0], evidence.get(key), self.rows_of_gold(kb_id)) for key, kb_id in zip(keys, gold)]
 
     def _observed(self, ranking: Ranking, evidence: Evidence | None, gold: list[int]) -> Observed:
         """Return how a mention with the given gold concepts is ranked."""
@@ -536,7 +544,7 @@ class CandidateSearch:
         wanted: dict[tuple[Query, tuple[int, ...]], None] = {}
         for key, kb_id in zip(self._keys(queries), gold):
             key = key._replace(around=around.setdefault(key[:2], key.around))
-            wanted[key, tuple(self._rows_of(kb_id))] = None
+            wanted[key, tuple(self.rows_of_gold(kb_id))] = None
         seen: dict[Query, tuple[Ints1d, npt.NDArray[np.float64]]] = {}
         rules = replace(self.settings.rules, threshold=NO_THRESHOLD, max_entities=1)
 
@@ -558,10 +566,6 @@ class CandidateSearch:
                             seen.setdefault(key, (np.zeros(0, dtype=np.int64), read([], _NO_HITS)))
         found = [(seen[key], rows) for key, rows in wanted if key in seen]
         return [Example(values, np.isin(concept, rows)) for (concept, values), rows in found]
-
-    def _rows_of(self, gold: str) -> list[int]:
-        """Return the concept rows of the gold alternatives. Codes and retired ids lead to their concepts. A composite ("A+B") has no row."""
-        return [row for alternative in gold.split("|") for row in self.bundle.kb.rows_of(alternative.strip())]
 
     # -- rankings -------------------------------------------------------------------------------------------------------
 

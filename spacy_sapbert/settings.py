@@ -60,7 +60,7 @@ class Settings:
             "context": it also reads the text around the mention and the definitions. None does not rerank.
         exact_match: give a mention that equals a name the score 1.0, without encoding it.
         candidates_batch_size: number of mentions that are encoded and searched at once.
-        cache_size: number of mentions whose answers are cached; 0 is none.
+        cache_size: number of mentions whose answers are cached; 0 is none. `concept_matcher` in the same pipeline caches at most as many words.
         verify: how the linker's files are checked when they are opened: "sampled" hashes files up to 64 MiB completely and samples of larger ones,
             "full" hashes every byte and checks every page, node and value.
         language: spaCy's code of the texts' language; the factory takes the pipeline's. Lower case and the rules of abbreviations depend on it.

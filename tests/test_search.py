@@ -73,6 +73,14 @@ def test_a_bundle_is_frozen_and_leaves_what_was_asked_for_as_it_is(tiny_linker: 
         opened.calibration = None  # type: ignore[misc]
 
 
+def test_the_rows_of_gold_alternatives(bundle: LinkerBundle) -> None:
+    search, row = CandidateSearch(bundle, Settings()), bundle.kb.row_of
+    first, second = "C9100003", "C9100010"
+    assert search.rows_of_gold(f"{second} | {first}") == [row(second), row(first)]
+    assert search.rows_of_gold(f"nowhere|{first}") == [row(first)]
+    assert search.rows_of_gold("NIL") == search.rows_of_gold(f"{first}+{second}") == []
+
+
 def test_the_answer_that_was_not_asked_for_longest_is_forgotten(bundle: LinkerBundle) -> None:
     search = CandidateSearch(bundle, Settings(cache_size=2))
     asked = ["fever", "cough", "fever", "cold", "fever", "cough"]

@@ -16,6 +16,7 @@ _PREFIXES = ("non", "intra", "extra", "inter", "trans", "retro", "supra", "infra
 _TITLE = re.compile(r"(?:past |family )?(?:family|medical|social|surgical) history|past history|(?:f|fam|fm|pm|ps|soc|s)hx|pmh", re.IGNORECASE)
 FINDING, FINDINGS = "DISO", "<finding>"  # semantic group of disorders and findings, and how the table names all of them
 _PERSON = re.compile(r"(?:Dr|Mr|Mrs|Ms|Prof)\b(?:\.[ \t]*|[ \t]+)[A-Z]")
+_PERSON_BEFORE = re.compile(r"\b(?:Dr|Mr|Mrs|Ms|Prof|St)(?:\.\s*|\s+)$")
 _GENERAL = re.compile(
     r"(?:bloods?|blood (?:tests|work)|vital signs?|vitals|physical exam(?:ination)?|lab(?:oratory)?s?(?: (?:data|studies|results|values|findings|tests?|work))?|studies|imaging)",
     re.IGNORECASE,
@@ -115,6 +116,11 @@ def means_something_else(text: str, start: int, end: int, group: str = "") -> bo
     before, after = _WORD_BEFORE.search(text, max(0, start - 24), start), _WORD_AFTER.match(text, end)
     sides = (("before", before), ("after", after))
     return any(found is not None and (side, found[1].lower().replace("’", "'")) in words for side, found in sides)
+
+
+def is_after_title(before: str) -> bool:
+    """Return whether a text ends in the title of a person, after which a name of this person follows: "seen by Dr. "."""
+    return _PERSON_BEFORE.search(before) is not None
 
 
 def is_named_after_finding(name: str) -> bool:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from .beside import FINDING, is_named_after_finding, means_something_else
-from .casing import is_plain
+from .word_lists import is_plain
 
 _SIGNS = " \t\n,;:.–—"
 # the end of a section or list item that a recogniser took with the next one, and the number of an item: "Respiratory\n- Auscultation", "5)venous stasis"

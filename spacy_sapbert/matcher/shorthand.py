@@ -6,7 +6,6 @@ A shortened word only counts in a name of several words ("pulm" alone is not a n
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 
 SHORT = {
     "abd": "abdominal",
@@ -161,7 +160,6 @@ _BRITISH = tuple(
 )
 
 
-@lru_cache(maxsize=20_000)
 def written_out(word: str) -> str | None:
     """Return the full word in American spelling for a word in lower case; None if the word needs no change."""
     full = SHORT.get(word)

@@ -176,7 +176,7 @@ def test_the_matcher_with_a_linker_name_of_its_own_finds_saved_ones_in_the_first
 
 def test_the_matcher_follows_each_linker_of_its_pipeline(tiny_linker: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     nlp = spacy.blank("en")
-    matcher: Any = nlp.add_pipe("concept_matcher")
+    nlp.add_pipe("concept_matcher")
     one: Any = nlp.add_pipe("sapbert_linker", "one", config={"linker_name": str(tiny_linker)})
     other: Any = nlp.add_pipe("sapbert_linker", "other", config={"linker_name": str(tiny_linker), "attr_name": "others"})
     one.add_alias(HYPERTENSION, "sweet trouble")
@@ -184,8 +184,8 @@ def test_the_matcher_follows_each_linker_of_its_pipeline(tiny_linker: Path, monk
     assert [ent.text for ent in nlp(text).ents] == ["sweet trouble"]
     other.add_alias(DIABETES, "honey trouble")
     assert [ent.text for ent in nlp(text).ents] == ["sweet trouble", "honey trouble"]
-    read = []
-    monkeypatch.setattr(matcher, "_added_names", lambda *_: read.append(1) or iter([]))
+    read: list[int] = []
+    monkeypatch.setattr("spacy_sapbert.matcher.linkers.added_names", lambda *_: read.append(1) or iter([]))
     nlp(text)
     assert read == []  # nothing has changed, so nothing is read again
     monkeypatch.undo()

@@ -10,7 +10,6 @@ from spacy.tokens import Doc
 from spacy_sapbert.doc.spans import CORRECTED, get_mention
 from spacy_sapbert.kb.knowledge_base import MatchableName
 from spacy_sapbert.matcher.beside import names_many_tests
-from spacy_sapbert.matcher.casing import is_plain, is_unit
 from spacy_sapbert.matcher.component import ConceptMatcher
 from spacy_sapbert.matcher.joining import Match
 from spacy_sapbert.matcher.products import with_product_words
@@ -197,31 +196,6 @@ def test_titles_of_results_and_stages_are_no_mentions(text: str, found: list[str
 def test_titles_that_name_many_tests() -> None:
     assert all(map(names_many_tests, ["VITAL SIGNS", "Laboratory data", "Labs", "Physical  Exam", "Lab results"]))
     assert not any(map(names_many_tests, ["CXR", "Chest x-ray", "Label", "Vital signs stable"]))
-
-
-@pytest.mark.parametrize(
-    ("before", "expected"),
-    [("4 ", True), ("81", True), ("10-", True), ("1.5  ", True), ("ammonia 71, ", False), ("ammonia 71,", True), ("about ", False)],
-)
-def test_a_unit_follows_its_number(before: str, expected: bool) -> None:
-    assert is_unit("Mg", before) is expected
-
-
-@pytest.mark.parametrize(
-    ("word", "expected"),
-    [
-        ("therapies", True),
-        ("prepped", True),
-        ("prepping", True),
-        ("rubs", False),
-        ("obese", False),
-        ("asthma", False),
-        ("testes", False),
-        ("tests", True),
-    ],
-)
-def test_forms_of_plain_words(word: str, expected: bool) -> None:
-    assert is_plain(word) is expected
 
 
 def test_a_substance_in_a_coordination_stands_for_the_finding() -> None:

@@ -182,12 +182,12 @@ def gold_mentions(dictionary: Dictionary, queries: Sequence[Query], gold: Sequen
         known: True: those that are a name of their gold concept, which is left out of the search; each place is one. False: those that are no name of the
             dictionary; mentions with equal text and gold are one, with the text around the first of them.
     """
-    search, rows_of = dictionary.search, dictionary.search.bundle.kb.rows_of
+    search = dictionary.search
     found: dict[tuple[str, tuple[int, ...], str], Sought] = {}
     mentions = [search.normal(query.text) for query in queries]
     exact, other_form = search.bundle.kb.find(mentions), search.exact_matches(mentions)
     for query, mention, kb_id in zip(queries, mentions, gold):
-        rows = tuple(row for alternative in kb_id.split("|") for row in rows_of(alternative.strip()))
+        rows = tuple(search.rows_of_gold(kb_id))
         own = exact.get(mention)
         if known and own is not None and not set(rows).isdisjoint(dictionary.concepts[own]) and has_others(dictionary, own):
             found.setdefault((mention, rows, query.around), Sought(mention, rows, own, query.around))

@@ -1,0 +1,55 @@
+"""Places of a note that hold no mention: headings, TNM stages, placeholders. And the headings that do: those of tests."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from ..context.sections import PART, TESTS, find_sections, kind_of
+from .beside import names_many_tests
+from .contrast import about_contrast
+from .joining import Places
+
+_REMOVED = re.compile(  # a placeholder of a de-identified note: "[**Name**]", "MM/DD/YYYY"
+    r"\[\*\*.*?\*\*\]|\b(?:MM|DD|YY(?:YY)?)(?:[/-](?:MM|DD|YY(?:YY)?)){1,2}\b"
+)
+_MEASURES = frozenset(["blood loss", "ebl", "estimated blood loss"])  # headings in a report of an operation that name what is measured
+_STATEMENTS = frozenset(["nka", "nkda"])  # headings that say themselves what is so
+_STAGE = re.compile(
+    r"\b[cpy]{0,2}T(?:[0-4][a-d]?|is|[xX])[ ,]*[cp]?N[0-3xX][a-c]?(?:[ ,]*(?:\([^()\n]{0,20}\))?[ ,]*[cp]?M[01xX])?\b"
+)  # a TNM stage: "T1 N3 M0"
+
+
+def places_without_mentions(text: str, is_body: Callable[[str], bool] | None = None) -> Places:
+    """Return the places that hold no mention: known headings, TNM stages, and placeholders of de-identified notes ("[**Name**]").
+
+    Args:
+        text: the note.
+        is_body: says whether a text is the name of a part of the body. Headings that are one ("Lungs: clear", but not "Heme: stable") are then not skipped.
+    """
+    kinds = ((section, kind_of(section.title)) for section in find_sections(text) if section.title)
+    titles = [
+        one
+        for one, kind in kinds
+        if kind is not None and one.title.lower().rstrip(".") not in _STATEMENTS and not (kind == PART and is_body is not None and is_body(one.title))
+    ]
+    headings = [(start := text.index(one.title, one.start), start + len(one.title)) for one in titles]
+    return Places([*headings, *(match.span() for pattern in (_REMOVED, _STAGE) for match in pattern.finditer(text))])
+
+
+def headings_of_tests(text: str) -> set[tuple[int, int]]:
+    """Return the places of headings that may name a test or vital sign.
+
+    A result follows on the line of the heading ("CXR: clear"), or nothing and no colon, so that it is a line of a list of tests ("PLAN:", "CBC", "MRI brain").
+    """
+    found = set()
+    for section in find_sections(text):
+        if section.title and (kind_of(section.title) in TESTS or section.title.lower() in _MEASURES):
+            start = text.index(section.title, section.start)  # a list mark may stand before it: "- CXR: clear"
+            end = start + len(section.title)
+            after = text[end:].partition("\n")[0]
+            many = names_many_tests(section.title)
+            listed_alone = not many and not after.strip() and not text[end : section.end].strip()
+            if listed_alone or (after.strip(" \t:-–—*_=>") and not (many and after.lstrip().startswith(":"))):
+                found.update([(start, end), (start, about_contrast(text, start, end))])
+    return found

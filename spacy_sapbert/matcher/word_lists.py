@@ -1,0 +1,54 @@
+"""Lists of words that come with the package: plain English words, words that are spelt correctly, clinical abbreviations."""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from pathlib import Path
+
+DATA = Path(__file__).parents[1] / "data"
+PLAIN_WORDS = DATA / "plain_words.txt"
+KNOWN_WORDS = DATA / "known_words.txt.xz"
+SENSES = DATA / "abbreviations.tsv"
+_NOT_PLAIN = frozenset(["testes", "palps"])  # names that look like a form of a plain word: "test"; "palp" is palpation
+_DOUBLED = re.compile(r"(\w+?([bdgmnprt]))\2(?:ed|ing)")
+
+
+@lru_cache(maxsize=1)
+def plain_words() -> frozenset[str]:
+    """Return English words that are names in some vocabulary, but are hardly ever mentions by themselves."""
+    lines = PLAIN_WORDS.read_text(encoding="utf-8").splitlines()
+    return frozenset(word for line in lines if not line.startswith("#") for word in line.split())
+
+
+def is_plain(word: str) -> bool:
+    """Return whether a word in lower case, or its base form, is one of the plain words."""
+    plain = plain_words()
+    if word in _NOT_PLAIN:
+        return False
+    bare = [
+        word,
+        word.removesuffix("s"),
+        word.removesuffix("d"),
+        *(word.removesuffix(end) for end in ("es", "ed", "ing", "ly") if word.endswith(end)),
+        *([word[:-3] + "y"] if word.endswith("ies") else []),  # "therapies"
+        *([found[1]] if (found := _DOUBLED.fullmatch(word)) else []),  # "prepped"
+    ]
+    return any(form in plain for form in bare) or (word.endswith("ing") and word[:-3] + "e" in plain)
+
+
+@lru_cache(maxsize=1)
+def known_words() -> frozenset[str]:
+    """Return words in lower case that are frequent in notes and abstracts, and so are not misspellings."""
+    import lzma
+
+    with lzma.open(KNOWN_WORDS, "rt", encoding="utf-8") as file:
+        return frozenset(line.strip() for line in file if line.strip() and not line.startswith("#"))
+
+
+@lru_cache(maxsize=1)
+def abbreviations() -> frozenset[str]:
+    """Return the clinical abbreviations, as they are written, that have a sense with a CUI."""
+    with open(SENSES, encoding="utf-8") as file:
+        rows = (line.rstrip("\n").split("\t") for line in file if not line.startswith("#"))
+        return frozenset(row[0] for row in rows if len(row) > 2 and row[2].startswith("C"))

@@ -1,0 +1,125 @@
+"""Names that are no mentions because of the words beside them."""
+
+from __future__ import annotations
+
+import pytest
+import spacy
+from name_matchers import found, matcher, written
+
+from spacy_sapbert.matcher.beside import glued, is_title, means_something_else
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("HR91, BP158/92 and rr16", [("HR", "heart rate"), ("BP", "blood pressure"), ("rr", "respiratory rate")]),
+        ("WBC14.3K", [("WBC", "white blood cell count")]),
+        ("XHR91 A-BP12 HRX", []),
+    ],
+)
+def test_tests_that_touch_their_values(text: str, expected: list[tuple[str, str]]):
+    assert [(text[one.start : one.end], one.name) for one in glued(text)] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "word", "other"),
+    [
+        ("cold knife conization", "cold", True),
+        ("the common cold", "cold", False),
+        ("a cold, and cough", "cold", False),
+        ("sensitive to cold", "cold", True),
+        ("STRESS TEST today", "STRESS", True),
+        ("rest-stress images", "stress", True),
+        ("under stress", "stress", False),
+        ("intra-abdominal air", "abdominal", True),
+        ("non-scarring", "scarring", True),
+        ("Faint pulses", "Faint", True),
+        ("feels faint", "faint", False),
+        ("a scaly plaque", "plaque", False),
+        ("x-scarring", "scarring", False),
+        ("antibiotic-impregnated beads", "antibiotic", True),
+        ("Betadine-soaked gauze", "Betadine", True),
+        ("antibiotic-resistant", "antibiotic", False),
+        ("albumin to creatinine ratio", "albumin", True),
+        ("head to abdomen circumference ratio", "head", True),
+        ("head to toe", "head", False),
+        ("round of cold blood", "cold", True),
+        ("post-anesthesia care", "anesthesia", True),
+        ("T2-weighted", "T2", True),
+        ("L5 versus S1 radiculopathy", "S1", True),
+        ("S1 and S2 are normal", "S1", False),
+        ("cold", "cold", False),
+        ("unresponsive to therapy", "unresponsive", True),
+        ("found unresponsive", "unresponsive", False),
+        ("an allergy doctor", "allergy", True),
+        ("second-hand smoke", "hand", True),
+        ("low-fat cheese", "fat", True),
+        ("sinus rhythm", "sinus", True),
+        ("sinus pain", "sinus", False),
+        ("by mouth daily", "mouth", True),
+        ("pain by the mouth", "mouth", False),
+        ("a beam's-eye view", "eye", True),
+        ("the beam’s eye view", "eye", True),
+        ("Ms. Q was", "Ms", True),
+        ("Mr Jones", "Mr", True),
+        ("MS. Stable", "MS", False),  # multiple sclerosis
+        ("hepatitis serology", "hepatitis", False),  # only of a finding
+        ("had a fall in hemoglobin", "had a fall", True),
+        ("a fall in his blood pressure", "fall", True),
+        ("had a fall in the shower", "had a fall", False),
+        ("a drop in hemoglobin", "drop", False),  # only of a fall
+        ("Received radiation to the neck", "radiation to the neck", True),
+        ("radiation to the neck for lymphoma", "radiation to the neck", True),
+        ("radiation to the neck, 60 Gy", "radiation to the neck", True),
+        ("pain with radiation to the neck", "radiation to the neck", False),
+        ("radiation to the back, cancer was ruled out", "radiation to the back", False),
+    ],
+)
+def test_words_beside_a_name(text: str, word: str, other: bool):
+    start = text.index(word)
+    assert means_something_else(text, start, start + len(word)) is other
+
+
+def test_titles_are_no_mentions():
+    assert [is_title(text) for text in ("Past Medical  History", "family history", "history of asthma", "natural history")] == [
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert [is_title(text) for text in ("FHx", "PMH", "fx", "hx")] == [True, True, False, False]
+    assert found(written(("FHx", "T033", ""), ("asthma", "T047", "")), "No FHx of asthma") == ["asthma"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Hepatitis C serology", []),
+        ("hepatitis C titers were low", []),
+        ("Hepatitis C, serology", ["Hepatitis C"]),
+        ("infectious disease consult", []),
+        ("infectious disease is likely", ["infectious disease"]),
+        ("the stroke team", []),
+        ("brain MRI consultation", ["brain MRI"]),  # a procedure
+    ],
+)
+def test_a_finding_before_a_test_or_a_specialty_is_no_mention(text: str, expected: list[str]):
+    names = [("hepatitis C", "T047", ""), ("infectious disease", "T047", ""), ("stroke", "T047", ""), ("brain MRI", "T060", "")]
+    assert found(written(*names), text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Facial features", []),
+        ("the vascular graft", []),
+        ("facial and vascular", ["facial", "vascular"]),
+        ("highly vascular.", ["vascular"]),
+        ("canal stenosis", ["canal"]),  # a noun
+        ("septic workup", ["septic"]),  # a finding
+    ],
+)
+def test_adjectives_of_parts_of_the_body_are_no_mentions_before_another_word(text: str, expected: list[str]):
+    component = written(("facial", "T023", ""), ("vascular", "T023", ""), ("canal", "T023", ""), ("septic", "T047", ""))
+    assert found(component, text) == expected
+    assert found(matcher("facial", nlp=spacy.blank("es"), tui="T023"), "zona facial derecha") == ["facial"]  # there, it follows its noun
