@@ -329,14 +329,7 @@ class ConceptMatcher(DocComponent):
         if kb.n_surface_forms < KEPT_FROM:
             self._phrases, self._spelling = self._of(kb)
             return
-        # everything that the phrases depend on, for the key of the cache
-        rules = [
-            RULES,
-            sorted(sense_words.short_forms().items()),
-            VERSION,
-            MAX_WORDS,
-            {tui: kind.group for tui, kind in semantic_types.load().items()},
-        ]
+        # with `rules_fingerprint`, everything that the phrases depend on, for the key of the cache
         own = [self.min_chars, self.weak_names, self.label, sorted(self.types or ()), self.types is None, self.qualifiers, self.spelling]
         text = [self._language if self._language not in ENGLISH else "en", sorted(self._stop_words), _WORD.pattern]
 
@@ -345,7 +338,9 @@ class ConceptMatcher(DocComponent):
                 _write(fresh, *self._of(kb))
 
         try:
-            folder = default_linkers.cached("names", [kb.fingerprint, default_linkers.fingerprint_of([*rules, *own, *text])], build)
+            folder = default_linkers.cached(
+                default_linkers.NAMES, [kb.fingerprint, rules_fingerprint(), default_linkers.fingerprint_of([*own, *text])], build
+            )
             try:
                 self._phrases, self._spelling = _read(folder)
             except DamagedFile:
@@ -913,6 +908,12 @@ class ConceptMatcher(DocComponent):
 
 def _is_kb(folder: Path) -> bool:
     return (folder / "kb.sqlite").is_file()
+
+
+def rules_fingerprint() -> str:
+    """Return a hash of the rules of this version by which phrases are made from names."""
+    groups = {tui: kind.group for tui, kind in semantic_types.load().items()}
+    return default_linkers.fingerprint_of([RULES, sorted(sense_words.short_forms().items()), VERSION, MAX_WORDS, groups])
 
 
 def _write(folder: Path, phrases: Phrases, spelling: Optional[Spelling]) -> None:
