@@ -15,7 +15,6 @@ from typing import Annotated, Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 from pydantic import BaseModel, ConfigDict, Field, model_validator
-from scipy.optimize import minimize
 
 from .errors import fail
 from .files import read_stored
@@ -265,6 +264,8 @@ def _weights(features: _Floats, right: _Floats, usual: _Floats, pull: float) -> 
         usual: (f,) weights that the fit starts from.
         pull: see `fit_calibration`.
     """
+    from scipy.optimize import minimize  # imported here, because it takes 30 MB, and only a fit needs it
+
     spread = np.array(SPREAD)
     scaled, start = features / spread, usual * spread
 

@@ -400,9 +400,29 @@ def clear_abandoned(target: Path) -> None:
                 shutil.rmtree(scratch, ignore_errors=True)
 
 
+def is_being_written(scratch: Path) -> bool:
+    """Return whether a temporary folder of `writing_folder` may be one of a running build: it is locked, or was made in the last minute."""
+    try:
+        if _is_fresh(scratch):
+            return True
+        if (scratch / _LOCK).is_file():
+            with FileLock(scratch / _LOCK, timeout=0):
+                pass
+    except Timeout:
+        return True
+    except OSError:  # it was removed meanwhile, or belongs to another user
+        pass
+    return False
+
+
+def is_older_than(path: Path, seconds: float) -> bool:
+    """Return whether a file was last written so many seconds ago. One from the future is old, too: the clock was set back since it was written."""
+    return abs(_now(path.parent) - path.stat().st_mtime) >= seconds
+
+
 def _is_fresh(path: Path) -> bool:
-    """Return whether a temporary file was made in the last minute. One from the future is not fresh: the clock was set back since it was made."""
-    return abs(_now(path.parent) - path.stat().st_mtime) < _GRACE_SECONDS
+    """Return whether a temporary file was made in the last minute."""
+    return not is_older_than(path, _GRACE_SECONDS)
 
 
 def _now(folder: Path) -> float:

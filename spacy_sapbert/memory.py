@@ -36,9 +36,10 @@ def return_free_memory() -> bool:
 def leave_out_of_collections() -> None:
     """Leave the objects that exist now out of Python's garbage collections.
 
-    Half a million objects of the imported libraries stay until the process ends, and looking through them takes an eighth of the time of linking
-    (measured). Cycles of objects that exist now and that nobody refers to any more are not freed either. So this is for a process that has opened its
-    pipeline and only links notes from now on.
+    Half a million objects of the imported libraries stay until the process ends, and looking through them takes a tenth to an eighth of the time of linking
+    (measured). Cycles of objects that exist now and that nobody refers to any more are not freed either. So this is for a process that has loaded its
+    pipeline and only links notes from now on: a worker of `annotate`, `link`, `review add` and `serve`. A library function must not call it, because
+    the garbage collector belongs to the program that uses the library.
     """
     gc.collect()
     gc.freeze()

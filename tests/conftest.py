@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -31,6 +32,13 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if not any(item.get_closest_marker(ring) for ring in RINGS):
             item.add_marker("unit")
     items.sort(key=lambda item: item.get_closest_marker("first") is None)  # longest tests first, so that no worker is left running one at the end
+
+
+@pytest.fixture(autouse=True)
+def collect_everything() -> Iterator[None]:
+    """Undo `leave_out_of_collections`, which commands that link call in this process."""
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture(scope="module")

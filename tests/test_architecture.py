@@ -122,6 +122,8 @@ def test_the_reader_of_imports_sees_them() -> None:
         ("spacy_sapbert", ["torch", "spacy", "annoy", "transformers", "numpy", "sqlite3"]),
         ("spacy_sapbert.readers", ["torch", "spacy", "annoy", "transformers", "fastobo"]),
         ("spacy_sapbert.kb.knowledge_base", ["torch", "spacy", "annoy", "transformers"]),
+        ("spacy_sapbert.calibration", ["torch", "spacy", "scipy"]),
+        ("spacy_sapbert.ranking.fit", ["torch", "spacy", "scipy"]),
         ("spacy_sapbert.cli", ["torch", "spacy", "annoy", "transformers", "pyarrow", "ray"]),
         ("spacy_sapbert.corpus.annotate", ["torch", "spacy", "annoy", "transformers", "pyarrow", "ray"]),
         ("spacy_sapbert.indexes.annoy", ["torch", "spacy", "annoy", "transformers"]),

@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import ast
 import gc
 import json
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
+import spacy_sapbert
 from benchmarks.memory import own_mb
+from spacy_sapbert import memory
 from spacy_sapbert.cli import app, linking
 from spacy_sapbert.corpus import annotator, local
 from spacy_sapbert.corpus.annotate import annotate
 from spacy_sapbert.corpus.annotator import AnnotationSettings
 from spacy_sapbert.memory import leave_out_of_collections, return_free_memory
+from spacy_sapbert.service import run
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="this is glibc's")
 
@@ -66,6 +72,57 @@ def test_only_objects_that_are_made_later_are_collected() -> None:
         assert id(after) in known
     finally:
         gc.unfreeze()
+
+
+@pytest.mark.parametrize("name", ["link", "review add"])
+def test_a_command_leaves_what_it_loaded_out_of_collections(name: str, tiny_linker: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    frozen: list[int] = []
+    monkeypatch.setattr(linking, "return_free_memory", lambda: frozen.append(gc.get_freeze_count()))  # called after each batch
+    gc.unfreeze()
+    (tmp_path / "note.txt").write_text("fever")
+    files = ["--format", "jsonl", str(tmp_path / "note.txt")] if name == "link" else [str(tmp_path / "review.sqlite"), str(tmp_path / "note.txt")]
+    done = CliRunner().invoke(app, [*name.split(), *files, "--linker-name", str(tiny_linker)])
+    assert done.exit_code == 0, done.output
+    assert len(frozen) == 1
+    assert frozen[0] > 10_000
+
+
+def test_the_service_leaves_what_it_loaded_out_of_collections(tiny_linker: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded: list[bool] = []
+
+    def serve(make: Callable[[], Any], *_: object) -> None:
+        gc.unfreeze()
+        nlp = make()
+        assert gc.get_freeze_count() > 10_000
+        known = {id(each) for each in gc.get_objects()}  # those that a collection looks through
+        loaded.append(id(nlp.get_pipe("sapbert_linker").bundle.__dict__) not in known)
+
+    monkeypatch.setattr(run, "serve", serve)
+    done = CliRunner().invoke(app, ["serve", "--linker-name", str(tiny_linker)])
+    assert done.exit_code == 0, done.output
+    assert loaded == [True]
+
+
+def test_only_commands_and_workers_change_the_garbage_collector() -> None:
+    package = Path(memory.__file__).parent
+    calls = {
+        path.relative_to(package).as_posix() for path in package.rglob("*.py") if "leave_out_of_collections()" in path.read_text(encoding="utf-8")
+    }
+    assert calls == {"memory.py", "cli/linking.py", "cli/serve.py", "corpus/local.py", "corpus/ray.py"}
+    assert "gc" not in {name for path in package.rglob("*.py") if path != package / "memory.py" for name in imports_of(path)}
+
+
+def test_loading_a_pipeline_leaves_the_garbage_collector_as_it_is(tiny_linker: Path) -> None:
+    gc.unfreeze()
+    nlp = spacy_sapbert.load(str(tiny_linker))
+    assert [ent.text for ent in nlp("Fever.").ents] == ["Fever"]
+    assert gc.get_freeze_count() == 0
+
+
+def imports_of(path: Path) -> set[str]:
+    """Return the modules that a file imports by name."""
+    nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    return {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
 
 
 def test_a_worker_leaves_what_it_loaded_out_of_collections(tiny_linker: Path, tmp_path: Path) -> None:

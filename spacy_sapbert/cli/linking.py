@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ..corpus.isolated import Isolated, describe
 from ..errors import fail
-from ..memory import return_free_memory
+from ..memory import leave_out_of_collections, return_free_memory
 from .inputs import Inputs, Read
 
 MAX_NOTES, MAX_CHARACTERS = 256, 1_000_000  # a batch ends when it has so many notes or characters
@@ -28,7 +28,7 @@ class LinkedDoc(NamedTuple):
 
 
 class NotesRun:
-    """Links notes. One that cannot be read or linked does not keep the others from being linked.
+    """Links notes. One that cannot be read or linked does not keep the others from being linked. From now on, this process only links notes.
 
     Args:
         nlp: the pipeline.
@@ -43,6 +43,7 @@ class NotesRun:
 
     def __init__(self, nlp: Any, inputs: Inputs) -> None:
         self._isolated, self._inputs = Isolated(nlp), inputs
+        leave_out_of_collections()
         self._failed: list[tuple[str, Exception | str]] = []  # (id, reason) of the first note that failed
         self._failures = 0
         self.linked = 0

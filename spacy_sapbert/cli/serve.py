@@ -7,8 +7,9 @@ from typing import Any
 
 import typer
 
-from ..corpus.pipeline import make_pipeline, run_code
+from ..corpus.pipeline import load_components, make_pipeline, run_code
 from ..errors import MissingFile, fail
+from ..memory import leave_out_of_collections
 from .app import ABBREVIATIONS, CODE, ENCODER, LINKER_NAME, PIPELINE, TARGET_PRECISION, THRESHOLD, TYPES, VOCABULARIES, app, command, split_list
 
 
@@ -80,7 +81,10 @@ def serve(
             import torch
 
             torch.set_num_threads(threads)
-        return make_pipeline(what.config(), pipeline, abbreviations, alone=True)
+        nlp = make_pipeline(what.config(), pipeline, abbreviations, alone=True)
+        load_components(nlp)
+        leave_out_of_collections()
+        return nlp
 
     run(make, settings, lambda url: typer.echo(f"Listening on {url}", err=True))
 

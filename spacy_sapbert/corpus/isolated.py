@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import SapbertError, ServerError
-from ..types import Loadable
+from .pipeline import load_components
 
 Texts = Sequence[str | None]
 
@@ -29,9 +29,7 @@ class Isolated:
     def __init__(self, nlp: Any) -> None:
         self.nlp = nlp
         self._alone = False  # True while a text is tried alone; then the error handler raises the error, which is the reason of the failure
-        for _, component in nlp.pipeline:
-            if isinstance(component, Loadable):
-                component.load()
+        load_components(nlp)
         nlp.set_error_handler(self._on_error)
 
     def run(self, texts: Texts, take: Callable[[int, Any], None], shown: Callable[[Iterator[Any]], Iterator[Any]] = iter) -> dict[int, str]:

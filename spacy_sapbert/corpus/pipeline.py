@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import MissingFile, SapbertError, fail
+from ..types import Loadable
 
 if TYPE_CHECKING:
     from spacy.language import Language
@@ -123,6 +124,17 @@ def make_pipeline(
     if status and nlp.lang == "en" and "clinical_status" not in nlp.pipe_names:
         nlp.add_pipe("clinical_status")
     return nlp
+
+
+def load_components(nlp: Language) -> None:
+    """Read the files that the components of a pipeline need, which they otherwise do when they get their first text.
+
+    Raises:
+        SapbertError: errors of loading.
+    """
+    for _, component in nlp.pipeline:
+        if isinstance(component, Loadable):
+            component.load()
 
 
 def run_code(path: str | Path | None) -> None:

@@ -10,8 +10,10 @@ import re
 import unicodedata
 import zlib
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Optional, Union, cast
+from typing import Any, ClassVar, Optional, Union, cast
+from weakref import WeakValueDictionary
 
 import numpy as np
 import srsly
@@ -167,19 +169,60 @@ def forward(model: StaticEncoder, names: list[str], is_train: bool) -> tuple[Flo
 # -- the table in Thinc -------------------------------------------------------------------------------------------------
 
 
-class TableShim(Shim):
-    """The files of a folder as they were read, which `to_bytes` returns, and the table and parts that are made from them."""
+@dataclass(frozen=True, eq=False)
+class _Content:
+    """The files of a folder, and what is made from them, see `TableShim`."""
 
     files: dict[str, bytes]
     parts: Optional[Union["WordParts", "TokenParts"]]
     table: torch.Tensor
 
+
+class TableShim(Shim):
+    """The files of a folder as they were read, which `to_bytes` returns, and the table and parts that are made from them.
+
+    Encoders with the same files share these: a pipeline has the encoder of this package in its linker and in its recogniser, at 50 MB each.
+    """
+
+    _known: ClassVar[WeakValueDictionary[str, _Content]] = WeakValueDictionary()  # hash of the files -> content that an encoder of this process uses
+
     def __init__(self, model: Any, config: Any = None, optimizer: Any = None) -> None:
         super().__init__(model, config, optimizer)
-        self.files, self.parts, self.table = {}, None, torch.zeros((0, 0))
+        self._content = _Content({}, None, torch.zeros((0, 0)))
+
+    @property
+    def files(self) -> dict[str, bytes]:
+        """File name -> content."""
+        return self._content.files
+
+    @property
+    def parts(self) -> Optional[Union["WordParts", "TokenParts"]]:
+        """The rules that split names into parts; None before the files are read."""
+        return self._content.parts
+
+    @property
+    def table(self) -> torch.Tensor:
+        """The table (rows, d)."""
+        return self._content.table
 
     def fill(self, files: dict[str, bytes]) -> None:
-        """Use the files of a folder.
+        """Use the files of a folder. What an encoder of this process has made from the same files is not made again.
+
+        Args:
+            files: File name -> content.
+
+        Raises:
+            ValueError, KeyError and others: The files are damaged or do not belong together.
+        """
+        key = _hash_of(files)
+        content = self._known.get(key) or self._made(files)
+        if isinstance(content.parts, WordParts):  # a tokenizer keeps a state
+            self._known[key] = content
+        self._content = content
+
+    @staticmethod
+    def _made(files: dict[str, bytes]) -> _Content:
+        """Make table and parts.
 
         Args:
             files: File name -> content.
@@ -200,7 +243,7 @@ class TableShim(Shim):
             raise ValueError(f"its table has the shape {tuple(table.shape)}, or holds NaN")
         if parts.rows_needed > len(table) or parts.rows_least < 0:
             raise ValueError(f"its table has {len(table):,} rows, but {parts.rows_needed:,} are needed")
-        self.files, self.parts, self.table = files, parts, table
+        return _Content(files, parts, table)
 
     def to_bytes(self) -> bytes:
         """Return the files as msgpack."""
@@ -363,9 +406,13 @@ def _find_file(name: str, file: str) -> Path:
 
 def _fingerprint(model: StaticEncoder) -> str:
     """Hash everything that vectors depend on: the files and max_length. The hash is the same on every machine."""
+    return _hash_of(model.shim.files, json.dumps(model.max_length))
+
+
+def _hash_of(files: dict[str, bytes], more: str = "") -> str:
     digest = hashlib.blake2b(digest_size=16)
-    digest.update(json.dumps(model.max_length).encode())
-    for file, content in sorted(model.shim.files.items()):
+    digest.update(more.encode())
+    for file, content in sorted(files.items()):
         digest.update(f"{file} {len(content)} ".encode())
         digest.update(content)
     return digest.hexdigest()

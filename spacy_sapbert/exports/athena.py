@@ -17,7 +17,7 @@ from contextlib import closing, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from ..build.default_linkers import cache_folder, check_cache, fingerprint_of
+from ..build.default_linkers import ATHENA, cache_folder, check_cache, fingerprint_of
 from ..errors import DamagedFile, MissingFile, fail, logger
 from ..files import disk_full_as_error
 
@@ -36,7 +36,6 @@ VOCABULARIES = {
 }
 File = Path | zipfile.Path  # a file of a folder, or of an archive
 Code = tuple[str, str]  # vocabulary of this package, code
-DATABASE = "athena"  # folder of the databases in the cache
 MAX_ID = 2**31 - 1  # concept ids are 32-bit integers
 FORMAT = 1  # of the database; it is part of the name of its file
 _TABLE = "CREATE TABLE code (vocabulary TEXT, code TEXT, source INTEGER, standard INTEGER, PRIMARY KEY (vocabulary, code)) WITHOUT ROWID"
@@ -141,7 +140,7 @@ def open_table(folder: Path) -> ConceptTable:
         SapbertError: E401, a file is missing; E402, the archive is damaged, or it is none; E403, a row is not in Athena's format; E404, a file is not
             UTF-8; E008, E055, the cache cannot be written.
     """
-    place = cache_folder() / DATABASE
+    place = cache_folder() / ATHENA
     of_folder = fingerprint_of([str(folder.absolute())])[:12]
     path = place / f"{of_folder}-{fingerprint(folder)}.sqlite"
     if not path.is_file():

@@ -58,7 +58,7 @@ def phrases_of(kb: KnowledgeBase, collector: NameCollector, component: str) -> t
             write(fresh, *collector.of_kb(kb))
 
     try:
-        folder = default_linkers.cached("names", [kb.fingerprint, _fingerprint(collector)], build)
+        folder = default_linkers.cached(default_linkers.NAMES, [kb.fingerprint, rules_fingerprint(), _fingerprint(collector)], build)
         try:
             return read(folder)
         except DamagedFile:
@@ -71,15 +71,14 @@ def phrases_of(kb: KnowledgeBase, collector: NameCollector, component: str) -> t
         return collector.of_kb(kb)
 
 
+def rules_fingerprint() -> str:
+    """Return a hash of the rules of this version by which phrases are made from names."""
+    groups = {tui: kind.group for tui, kind in semantic_types.load().items()}
+    return default_linkers.fingerprint_of([RULES, sorted(sense_words.short_forms().items()), VERSION, MAX_WORDS, groups])
+
+
 def _fingerprint(collector: NameCollector) -> str:
-    """Return a hash of everything that the phrases depend on besides the knowledge base."""
-    rules = [
-        RULES,
-        sorted(sense_words.short_forms().items()),
-        VERSION,
-        MAX_WORDS,
-        {tui: kind.group for tui, kind in semantic_types.load().items()},
-    ]
+    """Return a hash of everything that the phrases depend on besides the knowledge base and the rules."""
     own = [
         collector.min_chars,
         collector.weak_names,
@@ -90,7 +89,7 @@ def _fingerprint(collector: NameCollector) -> str:
         collector.spelling,
     ]
     text = [collector.language if collector.language not in ENGLISH else "en", sorted(collector.stop_words), WORD.pattern]
-    return default_linkers.fingerprint_of([*rules, *own, *text])
+    return default_linkers.fingerprint_of([*own, *text])
 
 
 def write(folder: Path, phrases: Phrases, spelling: Spelling | None) -> None:

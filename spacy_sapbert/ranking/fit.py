@@ -7,7 +7,6 @@ from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.optimize import minimize
 
 from ..errors import fail
 
@@ -47,6 +46,8 @@ def fit_weights(sets: Sequence[Sequence[Example]]) -> tuple[float, ...]:
     Source:
         McFadden 1974, conditional logit; several right answers as in marginal maximum likelihood (Sung et al., ACL 2020, equation 6).
     """
+    from scipy.optimize import minimize  # imported here, because it takes 30 MB, and only a fit needs it
+
     useful = [[example for example in examples if 0 < example.right.sum() < len(example.right)] for examples in sets]
     examples = [example for each in useful for example in each]
     if len(examples) < FEWEST:

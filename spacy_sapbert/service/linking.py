@@ -11,10 +11,10 @@ from cachetools import LRUCache
 from spacy.language import Language
 from spacy.tokens import Doc
 
+from ..corpus.pipeline import load_components
 from ..doc.own import OWN, Place, with_spans
 from ..render import NIL, Places, row_of, rows
 from ..search import CandidateSearch
-from ..types import Loadable
 from .concepts import candidates_of
 
 LINKER = "sapbert_linker"
@@ -101,9 +101,7 @@ class Linking:
         Raises:
             SapbertError: errors of loading.
         """
-        for _, component in self.nlp.pipeline:
-            if isinstance(component, Loadable):
-                component.load()
+        load_components(self.nlp)
         for answer in self.answer([Text(WARM_UP, "{}"), Spans(WARM_UP, (Place(10, 17),), "{}"), Lookup("aspirin", 1)]):
             if isinstance(answer, Exception):
                 raise answer

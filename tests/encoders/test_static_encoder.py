@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import pickle
 import shutil
 import subprocess
 import sys
 import textwrap
+import weakref
 import zlib
 from pathlib import Path
 from typing import Any, Dict, List
@@ -70,6 +72,22 @@ def shipped() -> Any:
 
 def unit(vector: np.ndarray) -> np.ndarray:
     return vector / np.linalg.norm(vector)
+
+
+def test_encoders_with_the_same_files_share_their_table(ours: Path, tmp_path: Path) -> None:
+    copy, other = shutil.copytree(ours, tmp_path / "copy"), shutil.copytree(ours, tmp_path / "other")
+    (other / "words.txt").write_text("heart\nfailure\n3")
+    first, second, third = loaded(ours), loaded(copy, max_length=1), loaded(other)
+    assert first.shim.table is second.shim.table
+    assert first.shim.parts is second.shim.parts
+    assert first.fingerprint != second.fingerprint  # max_length stays that of each encoder
+    assert np.array_equal(second.encode(["heart failure"]), first.encode(["heart"]))
+    assert third.shim.table is not first.shim.table
+    assert not np.array_equal(third.encode(["2"]), first.encode(["2"]))
+    table = weakref.ref(first.shim.table)
+    del first, second
+    gc.collect()
+    assert table() is None  # when no encoder uses it any more, it is freed
 
 
 # -- before initialize ---------------------------------------------------------------------------------------------------
