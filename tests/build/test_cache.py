@@ -335,7 +335,7 @@ def test_the_default_linkers_are_named_without_building_them(tmp_path: Path, mon
 
 def test_the_names_of_the_matcher(tmp_path: Path, tiny_linker: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(default_linkers.CACHE_VARIABLE, str(tmp_path))
-    monkeypatch.setattr(component, "KEPT_FROM", 1)
+    monkeypatch.setattr(stored, "KEPT_FROM", 1)
     nlp = spacy.blank("en")
     nlp.add_pipe("concept_matcher", config={"linker_name": str(tiny_linker)})
     assert [ent.text for ent in nlp("Fever.").ents] == ["Fever"]
@@ -344,5 +344,5 @@ def test_the_names_of_the_matcher(tmp_path: Path, tiny_linker: Path, monkeypatch
         return [entry.state for entry in cached.entries(stored.rules_fingerprint()) if entry.state is not State.LOCK]
 
     assert found() == [State.UNKNOWN]  # of a vocabulary of the user's own
-    monkeypatch.setattr(component, "RULES", 77)
+    monkeypatch.setattr(stored, "RULES", 77)
     assert found() == [State.UNUSED]
