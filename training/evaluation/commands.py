@@ -101,6 +101,10 @@ def calibrate(
     most: Annotated[
         int, typer.Option(min=1, help="Most mentions of each part to fit on, evenly spread, so that a large part does not decide alone.")
     ] = 1_500,
+    rerank: Annotated[
+        str | None,
+        typer.Option(help="Rerank close calls: names, cross_encoder or context. The calibration is then for linkers with this `rerank`."),
+    ] = None,
     gpu_id: GPU = -1,
     out: Annotated[Path, typer.Option(help="JSON file for the figures.")] = Path("metrics/calibration.json"),
 ) -> None:
@@ -108,7 +112,8 @@ def calibrate(
     from .calibrate import calibrate_and_write
     from .catalogue import split_commas
 
-    typer.echo(calibrate_and_write(linker, split_commas(fit), split_commas(test), data, out, most=most, calibration=calibration, gpu_id=gpu_id))
+    parts = split_commas(fit), split_commas(test)
+    typer.echo(calibrate_and_write(linker, *parts, data, out, most=most, calibration=calibration, rerank=rerank, gpu_id=gpu_id))
 
 
 def ranker(
