@@ -34,7 +34,7 @@ from .kb.writing import is_acronym
 from .ranking.features import FeatureReader
 from .ranking.fit import Example
 from .ranking.opposites import Poles, opposite, poles_of
-from .ranking.pairs import cross_encoder
+from .ranking.pairs import CrossEncoder, cross_encoder
 from .ranking.ranker import FEATURES
 from .ranking.rerank import (
     READ,
@@ -850,19 +850,20 @@ class CandidateSearch:
         )
 
 
-def make_comparer(kb: KnowledgeBase, rerank: str | None, *, cached: bool = True) -> NameComparer:
+def make_comparer(kb: KnowledgeBase, rerank: str | None, *, cached: bool = True, reads: Callable[[], CrossEncoder] = cross_encoder) -> NameComparer:
     """Return what compares mentions with all names of concepts.
 
     Args:
         kb: the knowledge base.
         rerank: "cross_encoder" and "context" also read them with the cross-encoder, which is loaded on first use; "context" with definitions.
         cached: whether the cross-encoder may keep what it read: mentions, and with "context" the text around them.
+        reads: returns the cross-encoder.
     """
 
     def agreements(texts: Sequence[str]) -> npt.NDArray[np.float64]:
-        found = cross_encoder().agreements(texts)
+        found = reads().agreements(texts)
         if not cached:
-            cross_encoder().forget()
+            reads().forget()
         return found
 
     read = agreements if rerank in READING else None

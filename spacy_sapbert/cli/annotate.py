@@ -16,6 +16,7 @@ from .app import (
     ID_FIELD,
     LINKER_NAME,
     PIPELINE,
+    RERANK,
     SENTENCES,
     TARGET_PRECISION,
     TEXT_FIELD,
@@ -74,6 +75,7 @@ def annotate(
     abbreviations: bool = ABBREVIATIONS,
     extensions: str = EXTENSIONS,
     target_precision: float | None = TARGET_PRECISION,
+    rerank: str | None = RERANK,
     code: Path | None = CODE,
     keep_columns: str = typer.Option(
         "", help="Columns or fields of the input to copy into the output, separated by commas; for parquet, jsonl and csv."
@@ -100,6 +102,7 @@ def annotate(
         encoder=encoder,
         extensions=split_list(extensions),
         target_precision=target_precision,
+        rerank=rerank,
         code=None if code is None else str(code.absolute()),
         keep_columns=split_list(keep_columns),
         format=format.value,

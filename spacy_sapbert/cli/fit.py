@@ -22,6 +22,10 @@ def calibrate(
     spans_key: str | None = typer.Option(None, help="Span group with the annotations; default: the entities."),
     fit_on: str = typer.Option("", help="Name of the annotated data, stored in the calibration; default: the name of the file."),
     target_precision: float = typer.Option(0.95, help="Show which probability a link must have so that this share of links is right, 0 to 1."),
+    rerank: str | None = typer.Option(
+        None,
+        help="Rerank close calls as `link --rerank` does: names, cross_encoder or context. The calibration is then for links with this --rerank.",
+    ),
     out: Path | None = OUT,
     shared: bool = SHARED,
 ) -> None:
@@ -31,10 +35,12 @@ def calibrate(
     from .. import bundle
     from ..calibration import read_calibration
     from ..render.records import count, percent
+    from ..settings import Settings
 
     docs = read_docs(gold)
     if not 0.0 < target_precision < 1.0:
         raise fail("E002", setting="--target-precision", component="calibrate", value=target_precision, why="it must be a share, between 0 and 1.")
+    Settings(rerank=rerank)  # a wrong value is refused before the linker is copied
     with changed_linker(linker, out, shared, "calibrate") as (folder, target):
         try:
             read_calibration(folder / bundle.CALIBRATION)
@@ -44,7 +50,7 @@ def calibrate(
             typer.echo(str(error), err=True)
             bundle.write_calibration(folder, None)
         nlp = spacy.blank("en")
-        component: Any = nlp.add_pipe("sapbert_linker", config={"linker_name": str(folder), "spans_key": spans_key})
+        component: Any = nlp.add_pipe("sapbert_linker", config={"linker_name": str(folder), "spans_key": spans_key, "rerank": rerank})
         made = component.calibrate(docs, fit_on=fit_on or gold.name)
         bundle.write_calibration(folder, made)
     n, right = len(made.right), sum(made.right)

@@ -18,6 +18,7 @@ from .app import (
     ID_FIELD,
     LINKER_NAME,
     PIPELINE,
+    RERANK,
     TARGET_PRECISION,
     TEXT_FIELD,
     THRESHOLD,
@@ -57,6 +58,7 @@ def review_add(
     vocabularies: str = VOCABULARIES,
     abbreviations: bool = ABBREVIATIONS,
     target_precision: float | None = TARGET_PRECISION,
+    rerank: str | None = RERANK,
     code: Path | None = CODE,
     text_field: str = TEXT_FIELD,
     id_field: str | None = ID_FIELD,
@@ -69,7 +71,7 @@ def review_add(
 
     notes = open_inputs(inputs, text_field, id_field)
     kept = split_list(types), split_list(vocabularies)
-    settings = AnnotationSettings(linker_name, pipeline, threshold, *kept, encoder=encoder, target_precision=target_precision)
+    settings = AnnotationSettings(linker_name, pipeline, threshold, *kept, encoder=encoder, target_precision=target_precision, rerank=rerank)
     store = ReviewStore(review)
     run_code(code)
     nlp = make_pipeline(settings.config(), pipeline, abbreviations, alone=True)

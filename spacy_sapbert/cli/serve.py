@@ -10,7 +10,21 @@ import typer
 from ..corpus.pipeline import load_components, make_pipeline, run_code
 from ..errors import MissingFile, fail
 from ..memory import leave_out_of_collections
-from .app import ABBREVIATIONS, CODE, ENCODER, LINKER_NAME, PIPELINE, TARGET_PRECISION, THRESHOLD, TYPES, VOCABULARIES, app, command, split_list
+from .app import (
+    ABBREVIATIONS,
+    CODE,
+    ENCODER,
+    LINKER_NAME,
+    PIPELINE,
+    RERANK,
+    TARGET_PRECISION,
+    THRESHOLD,
+    TYPES,
+    VOCABULARIES,
+    app,
+    command,
+    split_list,
+)
 
 
 @command(app, "serve")
@@ -27,6 +41,7 @@ def serve(
     vocabularies: str = VOCABULARIES,
     abbreviations: bool = ABBREVIATIONS,
     target_precision: float | None = TARGET_PRECISION,
+    rerank: str | None = RERANK,
     code: Path | None = CODE,
     threads: int | None = typer.Option(None, help="Number of threads for linking; default: PyTorch's default."),
     allow: str | None = typer.Option(
@@ -73,7 +88,7 @@ def serve(
     except ImportError as error:
         raise fail("E013", what="`serve`", package="spacy-sapbert[serve]") from error
     kept = split_list(types), split_list(vocabularies)
-    what = AnnotationSettings(linker_name, pipeline, threshold, *kept, encoder=encoder, target_precision=target_precision)
+    what = AnnotationSettings(linker_name, pipeline, threshold, *kept, encoder=encoder, target_precision=target_precision, rerank=rerank)
 
     def make() -> Any:
         run_code(code)

@@ -52,7 +52,7 @@ class AnnotationSettings:
     """How notes are annotated.
 
     Attributes:
-        linker_name: setting of `sapbert_linker`, as are `threshold`, `types`, `vocabularies`, `encoder` and `target_precision`.
+        linker_name: setting of `sapbert_linker`, as are `threshold`, `types`, `vocabularies`, `encoder`, `target_precision` and `rerank`.
         pipeline: a spaCy pipeline that finds entities; None: a blank one with `clinical_mentions` and `concept_matcher`.
         threshold: score that a link must be above.
         types: semantic types or groups to keep.
@@ -69,6 +69,7 @@ class AnnotationSettings:
         format: format of the output, see `parts.ENDINGS`.
         athena: folder with Athena's files, for the format omop.
         sentences: also write the text of the sentence of each mention.
+        rerank: "names", "cross_encoder" or "context": rerank close calls.
     """
 
     linker_name: str | None = None
@@ -88,13 +89,14 @@ class AnnotationSettings:
     format: str = PARQUET
     athena: str | None = None
     sentences: bool = False
+    rerank: str | None = None
 
     def config(self) -> dict[str, Any]:
         """Return the settings for `sapbert_linker`; those that were not given are left out."""
         config: dict[str, Any] = {"linker_name": self.linker_name}
         if self.encoder is not None:
             config["encoder"] = self.encoder
-        for setting in ("threshold", "target_precision"):
+        for setting in ("threshold", "target_precision", "rerank"):
             if (value := getattr(self, setting)) is not None:
                 config[setting] = value
         config.update({key: value for key, value in (("types", self.types), ("vocabularies", self.vocabularies)) if value})
@@ -187,6 +189,7 @@ class Annotator:
             "components": list(self.nlp.pipe_names),
             "threshold": self.linker.rules.threshold,
             "target_precision": self.settings.target_precision,
+            "rerank": self.linker.settings.rerank,
             "types": config.get("types"),
             "vocabularies": config.get("vocabularies"),
             "abbreviations": self.settings.abbreviations,

@@ -62,10 +62,19 @@ def cross_encoder() -> CrossEncoder:
 @cache
 def _read() -> CrossEncoder:
     try:
-        return CrossEncoder(NameEncoder(str(SHIPPED_CROSS_ENCODER), max_length=MAX_TOKENS))
+        return open_cross_encoder(SHIPPED_CROSS_ENCODER)
     except (DamagedFile, MissingFile) as error:
         why = f"its weights can't be read ({type(error.__cause__ or error).__name__})"
         raise fail("E057", DamagedFile, path=SHIPPED_CROSS_ENCODER, why=why) from error
+
+
+def open_cross_encoder(folder: Path) -> CrossEncoder:
+    """Return the cross-encoder in a folder, which `python -m training train` or `compress` wrote.
+
+    Raises:
+        DamagedFile, MissingFile: E301 and others, its weights can't be read.
+    """
+    return CrossEncoder(NameEncoder(str(folder), max_length=MAX_TOKENS))
 
 
 class CrossEncoder:

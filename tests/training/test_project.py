@@ -48,9 +48,9 @@ COMMANDS = [
     "clean",
 ]
 ALL = COMMANDS[:9]
-VOCABULARY = ["vocabulary-assets", "vocabulary-make", "senses", "reranker"]
+VOCABULARY = ["vocabulary-assets", "vocabulary-make", "senses", "reranker", "cross-encoder"]
 LANGUAGES = ["languages-assets", "languages-kb", "languages-train", "languages-evaluate"]
-NESTED = ["run-smoke", "run-umls"]  # these commands run the workflow `all` with other vars
+NESTED = ["run-smoke", "cross-encoder-small", "run-umls"]  # these run the workflow `all`, or the command `cross-encoder`, with other vars
 CLEANS = "find spacy_sapbert training -type d -name __pycache__ -prune -exec rm -rf {} +"
 
 
@@ -83,7 +83,7 @@ def test_commands_and_workflows(config: Dict[str, Any]) -> None:
 def test_variants_are_kept_apart(project: Path) -> None:
     """Another variant has other command names, and therefore other entries in project.lock, and other folders."""
     plain, other = (commands(load_project_config(project, overrides={"vars.variant": variant})) for variant in ("", "/smoke"))
-    for name in COMMANDS:
+    for name in [*COMMANDS, "cross-encoder"]:
         moved = other[f"{name}/smoke"]
         for key in ("script", "outputs"):
             back = [text.replace("/smoke/", "/").replace("/smoke", "") for text in moved.get(key, [])]
@@ -172,6 +172,9 @@ EDITS = {
     "training/configs/compare.cfg": {"compare"},
     "training/configs/finetune.cfg": {"finetune"},
     "training/configs/biosyn.cfg": {"biosyn"},
+    "training/configs/cross_encoder.cfg": {"cross-encoder"},
+    "training/compress.py": {"cross-encoder"},
+    "training/vocabulary/lay_names.tsv": {"vocabulary-make", "cross-encoder"},
     "training/configs/pipeline.cfg": {"assemble"},
 }
 for _file in (
@@ -179,7 +182,12 @@ for _file in (
     *("spacy_sapbert/ranking/features.py", "spacy_sapbert/search.py", "spacy_sapbert/annotated.py"),
     *("training/corpora/brat.py", "training/evaluation/metrics.py"),
 ):
-    EDITS[_file] = EDITS[_file] | {"reranker"}
+    EDITS[_file] = EDITS[_file] | {"reranker", "cross-encoder"}
+for _file in (
+    *("spacy_sapbert/doc/abbreviations.py", "training/data/pairs.py", "training/loop/losses.py", "training/tasks/multitask.py"),
+    *("training/fit.py", "training/recipe.py", "training/soup.py"),
+):
+    EDITS[_file] = EDITS[_file] | {"cross-encoder"}
 
 
 # imported everywhere, but without influence on results; build and corpus are imported only for a name, ranking/pairs.py only for the cross-encoder's task
@@ -205,6 +213,7 @@ IMPORTED_FOR_OTHERS = {
     "compare": {"spacy_sapbert/bundle.py", "spacy_sapbert/indexes"},
     "finetune": {"spacy_sapbert/bundle.py", "spacy_sapbert/indexes"},
     "biosyn": {"spacy_sapbert/bundle.py", "spacy_sapbert/indexes"},
+    "cross-encoder": {"spacy_sapbert/bundle.py", "spacy_sapbert/indexes"},
     "languages-kb": {"training/corpora"},
     "languages-train": {"spacy_sapbert/doc", "spacy_sapbert/indexes", "spacy_sapbert/readers", "training/corpora"},
     "languages-evaluate": {"spacy_sapbert/bundle.py", "spacy_sapbert/doc", "spacy_sapbert/indexes"},
@@ -264,7 +273,7 @@ def test_imports_are_followed() -> None:
     assert "training/report/page.py" not in found
 
 
-@pytest.mark.parametrize("name", [*ALL[2:-1], "compare", "finetune", "biosyn", *LANGUAGES[1:]])
+@pytest.mark.parametrize("name", [*ALL[2:-1], "compare", "finetune", "biosyn", "cross-encoder", *LANGUAGES[1:]])
 def test_what_a_command_imports_lies_under_one_of_its_deps(config: Dict[str, Any], name: str) -> None:
     command = commands(config)[name]
     under = tuple({*command["deps"], *IMPORTED_ONLY, *IMPORTED_FOR_OTHERS.get(name, set())})
@@ -370,6 +379,23 @@ def test_names_of_several_concepts_are_chosen_for_the_pairs_of_a_release(project
     (words,) = map(shlex.split, commands(passed)["pairs/umls"]["script"])
     assert f"--{several}" in words
     check_options(words[4:])
+
+
+def test_a_small_run_of_the_cross_encoder(project: Path) -> None:
+    """Its options are vars of the project, and those that they are passed on to. It needs no corpus besides GSC+, no notes and no phrases."""
+    given = load_project_config(project)
+    (nested,) = map(shlex.split, commands(given)["cross-encoder-small"]["script"])
+    assert nested[:8] == ["python", "-B", "-m", "spacy", "project", "run", "cross-encoder/small", "."]
+    overrides = parse_config_overrides(nested[8:])
+    assert {key.removeprefix("vars.") for key in overrides} <= set(given["vars"])
+    scripts = [shlex.split(line) for line in commands(load_project_config(project, overrides=overrides))["cross-encoder/small"]["script"]]
+    for words in scripts:
+        if words[3] == "training":
+            check_options(words[4:])
+    options = dict(zip(scripts[2][5::2], scripts[2][6::2]))
+    assert (options["--fit"], options["--test"], options["--phrases"], options["--notes"]) == ("gsc-dev", "patients-dev", "", "")
+    assert scripts[0][5:7] == ["hpo", "corpora/gsc_plus"]
+    assert scripts[3][scripts[3].index("--training.max_steps") + 1] == "4"
 
 
 def test_scripts_are_commands_without_code(config: Dict[str, Any]) -> None:

@@ -204,6 +204,38 @@ def test_the_last_step_is_measured(settings: Dict[str, Any], tmp_path: Path) -> 
     assert report["best_step"] in (2, 4, 5)  # never the weights of the base
 
 
+def test_the_time_limit_makes_a_step_the_last_one(settings: Dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit ends the third of six steps: between two evaluations, and between two lines of the log. It has the best figures, so its weights stay."""
+    scores = iter([10.0, 20.0, 90.0])
+    seen: Dict[int, torch.Tensor] = {}
+
+    def measure(self: Any, opened: Any, *_: Any, steps: int = -1, **__: Any) -> Dict[str, float]:
+        seen[steps] = opened.encode(NAMES, convert_to_tensor=True)
+        return {"held_out_at1": next(scores), "held_out_at5": 99.0}
+
+    def begin(self: Any, args: Any, state: Any, *_: Any, **__: Any) -> None:
+        if state.global_step == 2:
+            self.seconds = 0.0
+
+    monkeypatch.setattr(loop.HeldOutAccuracy, "__call__", measure)
+    monkeypatch.setattr(loop.Limit, "on_step_begin", begin)
+    more = {
+        "training__max_steps": 6,
+        "training__keep": "best",
+        "training__log_every": 10,
+        "training__precision": "fp32",
+        "training__learning_rate": 5e-2,
+    }
+    report = run(settings, training__max_seconds=1e6, **more)
+    assert (report["steps"], report["best_step"], report["after"]["held_out_at1"]) == (3, 3, 90.0)
+    lines = [json.loads(line) for line in (tmp_path / "encoder" / "train_log.jsonl").read_text().splitlines()]
+    assert [line["step"] for line in lines if "eval_held_out_at1" in line] == [0, 2, 3]
+    assert [line["step"] for line in lines if "loss" in line] == [1, 3]
+    found = NameEncoder(name=str(tmp_path / "encoder"), dtype="float32").initialize().predict(NAMES)
+    assert np.allclose(found, seen[3].numpy(), atol=1e-4)
+    assert not np.allclose(found, seen[2].numpy(), atol=1e-4)
+
+
 @pytest.mark.e2e
 def test_a_checkpoint_that_a_kill_cut_short_is_passed_over(settings: Dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     whole_and_killed(settings, tmp_path, monkeypatch)

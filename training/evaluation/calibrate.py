@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+import warnings
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -276,7 +277,14 @@ def check_parts(fit: Sequence[str], test: Sequence[str]) -> None:
 
 
 def calibrate_linker(
-    linker_name: str | None, fit: Sequence[str], test: Sequence[str], reader: BenchmarkReader, *, most: int = MOST_MENTIONS, gpu_id: int = -1
+    linker_name: str | None,
+    fit: Sequence[str],
+    test: Sequence[str],
+    reader: BenchmarkReader,
+    *,
+    most: int = MOST_MENTIONS,
+    rerank: str | None = None,
+    gpu_id: int = -1,
 ) -> tuple[Calibration, dict[str, Any], Path]:
     """Fit a linker's calibration on some parts of corpora and measure it on others.
 
@@ -286,17 +294,19 @@ def calibrate_linker(
         test: Parts to measure on.
         reader: Reads the corpora.
         most: Most mentions of each part that are fitted on, so that a large part does not decide alone.
+        rerank: Setting `rerank` of the linker; the calibration is for linkers with the same value.
         gpu_id: Number of the GPU that encodes; -1 is the CPU.
 
     Returns:
         The calibration, the figures, and the linker's folder.
 
     Raises:
-        SapbertError: E519 (a part is in both), E012 (too little to fit on), E540, E542, E548.
+        SapbertError: E002 (a wrong value of `rerank`), E056 (it needs another encoder), E519 (a part is in both), E012 (too little to fit on), E540,
+            E542, E548.
     """
     check_parts(fit, test)
     nlp = spacy.blank("en")
-    linker: Any = nlp.add_pipe("sapbert_linker", config={"linker_name": linker_name, "spans_key": GOLD})
+    linker: Any = nlp.add_pipe("sapbert_linker", config={"linker_name": linker_name, "spans_key": GOLD, "rerank": rerank})
     use_gpu(linker, gpu_id)
     corpora = {name: read_part(reader, name) for name in (*fit, *test)}
     shared = [pair for pair in shared_documents(corpora) if (pair.left in fit) != (pair.right in fit)]
@@ -305,7 +315,9 @@ def calibrate_linker(
         corpora[name] = without(corpora[name], pair.documents_of(name))
     docs = {name: gold_docs(corpus, nlp) for name, corpus in corpora.items()}
     to_test = [doc for name in test for doc in docs[name]]
-    chosen = {name: to_fit_on(docs[name], linker, most) for name in fit}
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", r"\[W004\]")  # it is about the calibration that is replaced here
+        chosen = {name: to_fit_on(docs[name], linker, most) for name in fit}
     to_fit = [doc for name in fit for doc in chosen[name][0]]
     words = {
         what: f"gold mentions of {', '.join(names)} ({sum(len(docs[n]) for n in names):,} documents)"
@@ -378,6 +390,7 @@ def calibrate_and_write(
     *,
     most: int = MOST_MENTIONS,
     calibration: Path | None = None,
+    rerank: str | None = None,
     gpu_id: int = -1,
 ) -> str:
     """Calibrate a linker and write the calibration and its figures.
@@ -394,19 +407,21 @@ def calibrate_and_write(
         most: Most mentions of each part that are fitted on.
         calibration: File for the calibration; None: calibration.json in the linker's folder. A linker that other programs share, such as
             a registered one, is only measured then.
+        rerank: Setting `rerank` of the linker; the calibration is for linkers with the same value.
         gpu_id: Number of the GPU that encodes; -1 is the CPU.
 
     Returns:
         Text to show: a summary, or why there is no calibration.
 
     Raises:
-        SapbertError: E519, E540, E542, E548, and those of the linker.
+        SapbertError: E002, E056, E519, E540, E542, E548, and those of the linker.
     """
     if not fit:
         return write_absent(out, "calibration", ABSENT)
     nowhere = Path("no-such-folder")
     try:
-        made, found, folder = calibrate_linker(linker_name, fit, test, BenchmarkReader(data, nowhere, nowhere, nowhere), most=most, gpu_id=gpu_id)
+        reader = BenchmarkReader(data, nowhere, nowhere, nowhere)
+        made, found, folder = calibrate_linker(linker_name, fit, test, reader, most=most, rerank=rerank, gpu_id=gpu_id)
     except SapbertError as error:
         if error.code not in ("E012", "E016"):
             raise

@@ -21,6 +21,8 @@ import spacy
 from spacy_sapbert.candidates import DECIMALS
 from spacy_sapbert.doc.around import text_around
 from spacy_sapbert.encoders.transformer import NameEncoder
+from spacy_sapbert.errors import MissingFile
+from spacy_sapbert.errors import fail as base_fail
 from spacy_sapbert.files import write_text
 from spacy_sapbert.kb.concept import normalise
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
@@ -236,7 +238,7 @@ def phrases_of(dictionary: Dictionary, path: Path, without: Collection[str]) -> 
         without: Normalised phrases that are left out.
 
     Raises:
-        SapbertError: E4xx (the file can't be read).
+        OSError: The file can't be read.
     """
     kb = dictionary.search.bundle.kb
     found: list[Sought] = []
@@ -283,11 +285,14 @@ def write_close_calls(
         Part, dictionary or kind of mentions -> number of mentions.
 
     Raises:
-        SapbertError: E519 (a part is in both), E540, E542, E548 (no part to train on).
+        SapbertError: E401 (there is no file of phrases or notes), E519 (a part is in both), E540, E542, E548 (no part to train on).
     """
     from ..data.augment import augment
 
     check_fit_and_test(fit, test, "--fit", "a cross-encoder is trained on annotated mentions; give parts of corpora")
+    for path in (phrases, notes):
+        if path is not None and not path.is_file():
+            raise base_fail("E401", MissingFile, path=path)
     nlp, encoder, chance = spacy.blank("en"), NameEncoder().initialize(), random.Random(seed)
     dictionaries: dict[str, Dictionary] = {}
     corpora = read_apart(reader, [*fit, *test])

@@ -101,6 +101,10 @@ def calibrate(
     most: Annotated[
         int, typer.Option(min=1, help="Most mentions of each part to fit on, evenly spread, so that a large part does not decide alone.")
     ] = 1_500,
+    rerank: Annotated[
+        str | None,
+        typer.Option(help="Rerank close calls: names, cross_encoder or context. The calibration is then for linkers with this `rerank`."),
+    ] = None,
     gpu_id: GPU = -1,
     out: Annotated[Path, typer.Option(help="JSON file for the figures.")] = Path("metrics/calibration.json"),
 ) -> None:
@@ -108,7 +112,8 @@ def calibrate(
     from .calibrate import calibrate_and_write
     from .catalogue import split_commas
 
-    typer.echo(calibrate_and_write(linker, split_commas(fit), split_commas(test), data, out, most=most, calibration=calibration, gpu_id=gpu_id))
+    parts = split_commas(fit), split_commas(test)
+    typer.echo(calibrate_and_write(linker, *parts, data, out, most=most, calibration=calibration, rerank=rerank, gpu_id=gpu_id))
 
 
 def ranker(
@@ -139,6 +144,9 @@ def reranker(
     work: Annotated[Path, typer.Option(help=WORK)] = Path("artifacts/evaluation"),
     rerank: Annotated[str, typer.Option(help="names; or cross_encoder or context, which are only measured: --fit is not used.")] = "names",
     fast: Annotated[bool, typer.Option("--fast", help="For linkers with the fast encoder; not with --rerank names.")] = False,
+    cross_encoder: Annotated[
+        Path | None, typer.Option(help="Folder of a cross-encoder to measure, with --reranker. Default: the one of this package.")
+    ] = None,
     reranker: Annotated[Path | None, typer.Option(help="File for the reranker. Default: the one of this package.")] = None,
     out: Annotated[
         Path | None,
@@ -152,7 +160,8 @@ def reranker(
     from .catalogue import split_commas
     from .reranker import train_and_write
 
-    typer.echo(train_and_write(split_commas(fit), split_commas(test), data, work, out, rerank=rerank, fast=fast, reranker=reranker, progress=True))
+    parts = split_commas(fit), split_commas(test)
+    typer.echo(train_and_write(*parts, data, work, out, rerank=rerank, fast=fast, folder=cross_encoder, reranker=reranker, progress=True))
 
 
 def close_calls(
@@ -163,8 +172,8 @@ def close_calls(
     names: Annotated[int, typer.Option(min=0, help="Number of names of each dictionary that become mentions.")] = 3_000,
     repeat: Annotated[int, typer.Option(min=1, help="How often each gold mention that is no name is in the training file.")] = 2,
     kb: Annotated[Path, typer.Option(help="Knowledge base, for parts whose gold ids are CUIs, such as labeledin.")] = Path("artifacts/kb"),
-    phrases: Annotated[Path | None, typer.Option(help="Table of phrases of patients, such as training/vocabulary/lay_names.tsv.")] = None,
-    notes: Annotated[Path | None, typer.Option(help="MTSamples; names of the last part's dictionary that stand in them become mentions.")] = None,
+    phrases: Annotated[str, typer.Option(help="Table of phrases of patients, such as training/vocabulary/lay_names.tsv; empty: none.")] = "",
+    notes: Annotated[str, typer.Option(help="MTSamples; names of the last part's dictionary that stand in them become mentions. Empty: none.")] = "",
     places: Annotated[int, typer.Option(min=0, help="Number of mentions from --notes.")] = 20_000,
     seed: Annotated[int, typer.Option(help="Decides which names are drawn, and how they are changed.")] = 0,
     out: Annotated[Path, typer.Option(help="Folder for train.jsonl and dev.jsonl.")] = Path("artifacts/close_calls"),
@@ -177,7 +186,18 @@ def close_calls(
     nowhere = Path("no-such-folder")
     reader = BenchmarkReader(data, kb, nowhere, work, progress=True)
     parts = split_commas(fit), split_commas(test)
-    found = write_close_calls(*parts, reader, out, names=names, repeat=repeat, phrases=phrases, notes=notes, places=places, seed=seed, progress=True)
+    found = write_close_calls(
+        *parts,
+        reader,
+        out,
+        names=names,
+        repeat=repeat,
+        phrases=Path(phrases) if phrases else None,
+        notes=Path(notes) if notes else None,
+        places=places,
+        seed=seed,
+        progress=True,
+    )
     typer.echo(json.dumps(found))
 
 

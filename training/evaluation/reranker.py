@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,7 +27,7 @@ from spacy_sapbert.indexes.exact import ExactIndex
 from spacy_sapbert.kb.additions import Additions
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from spacy_sapbert.ranking.fit import Example, fit_weights
-from spacy_sapbert.ranking.pairs import cross_encoder
+from spacy_sapbert.ranking.pairs import CrossEncoder, cross_encoder, open_cross_encoder
 from spacy_sapbert.ranking.rerank import (
     COMPARED,
     DEPTH,
@@ -42,6 +43,7 @@ from spacy_sapbert.settings import CONTEXT, CROSS_ENCODER, NAMES, READING, Setti
 
 from ..corpora import GOLD
 from ..errors import fail
+from ..loop.encoders import check_encoder
 from ..tasks.cross_encoder import SCALE, SCORE_WEIGHTS
 from .benchmarks import BenchmarkReader
 from .evaluate import header
@@ -135,24 +137,35 @@ def p_value(won: int, lost: int) -> float:
     return float(binomtest(won, won + lost).pvalue) if won + lost else 1.0
 
 
-def make_search(kb: KnowledgeBase, encoder: Encoder, *, rerank: str | None = None, progress: bool = False) -> CandidateSearch:
+def make_search(
+    kb: KnowledgeBase, encoder: Encoder, *, rerank: str | None = None, reads: Callable[[], CrossEncoder] = cross_encoder, progress: bool = False
+) -> CandidateSearch:
     """Return an exact search over the names of a knowledge base, with the ranker of the package for the encoder.
 
     Args:
         kb: The knowledge base.
         encoder: The encoder.
         rerank: What its examples for reranking hold; the search itself does not rerank.
+        reads: Returns the cross-encoder.
         progress: Show a progress bar.
     """
     vectors = encoder.encode(list(kb.surface_forms()), progress=progress)
     bundle = LinkerBundle(kb.path, kb, encoder, ExactIndex.over(vectors), ranker=shipped_ranker(encoder), calibration=None, additions=Additions())
     settings = Settings(spans_key=GOLD, language="en", rerank=CONTEXT if rerank == CONTEXT else None)  # so that it keeps the text around mentions
-    search = CandidateSearch(bundle, settings, comparer=make_comparer(kb, rerank))
+    search = CandidateSearch(bundle, settings, comparer=make_comparer(kb, rerank, reads=reads))
     search.reranker = None
     return search
 
 
-def read_parts(names: Sequence[str], reader: BenchmarkReader, *, rerank: str = NAMES, fast: bool = False, progress: bool = False) -> dict[str, Part]:
+def read_parts(
+    names: Sequence[str],
+    reader: BenchmarkReader,
+    *,
+    rerank: str = NAMES,
+    fast: bool = False,
+    reads: Callable[[], CrossEncoder] = cross_encoder,
+    progress: bool = False,
+) -> dict[str, Part]:
     """Read parts of corpora, and search their mentions in their dictionaries. Each dictionary is encoded once.
 
     Args:
@@ -160,6 +173,7 @@ def read_parts(names: Sequence[str], reader: BenchmarkReader, *, rerank: str = N
         reader: Reads the corpora and their dictionaries.
         rerank: "names", "cross_encoder" or "context".
         fast: Search with the fast encoder and its ranker, instead of the default encoder.
+        reads: Returns the cross-encoder.
         progress: Show progress bars.
     """
     nlp, encoder = spacy.blank("en"), (StaticEncoder() if fast else NameEncoder()).initialize()
@@ -168,7 +182,7 @@ def read_parts(names: Sequence[str], reader: BenchmarkReader, *, rerank: str = N
     for name, corpus in read_apart(reader, names).items():
         dictionary = reader.dictionary_of(name)
         if dictionary not in searches:
-            searches[dictionary] = make_search(reader.knowledge_base(name), encoder, rerank=rerank, progress=progress)
+            searches[dictionary] = make_search(reader.knowledge_base(name), encoder, rerank=rerank, reads=reads, progress=progress)
         search = searches[dictionary]
         queries, gold = known_gold(corpus, nlp, search, around=rerank == CONTEXT)
         parts[name] = Part(dictionary, search.reranking_examples(queries, gold), queries, gold, search)
@@ -185,8 +199,15 @@ def _cut(examples: Sequence[Example]) -> list[Example]:
     return [Example(example.values[:DEPTH], example.right[:DEPTH]) for example in examples]
 
 
-def whole(parts: Mapping[str, Part], reranker: Reranker) -> tuple[float, dict[str, tuple[float, float]]]:
+def whole(
+    parts: Mapping[str, Part], reranker: Reranker, reads: Callable[[], CrossEncoder] = cross_encoder
+) -> tuple[float, dict[str, tuple[float, float]]]:
     """Search all mentions of the parts, each occurrence, also exact matches, without and with reranking.
+
+    Args:
+        parts: The parts.
+        reranker: The reranker.
+        reads: Returns the cross-encoder that the searches of the parts use.
 
     Returns:
         The time of encoding and searching with reranking, relative to the time without; the vectors of concepts are cached. And for each part the per
@@ -195,7 +216,7 @@ def whole(parts: Mapping[str, Part], reranker: Reranker) -> tuple[float, dict[st
     seconds = []
     right: dict[str, list[float]] = {name: [] for name in parts}
     if reranker.features == READ:
-        cross_encoder().forget()  # it has read these pairs before
+        reads().forget()  # it has read these pairs before
     for used in (None, reranker):
         start = time.perf_counter()
         for name, part in parts.items():
@@ -257,7 +278,13 @@ def fitted(parts: Mapping[str, Part], fit: Sequence[str]) -> tuple[Reranker, dic
 
 
 def train_reranker_of_cross_encoder(
-    test: Sequence[str], reader: BenchmarkReader, *, rerank: str = CROSS_ENCODER, fast: bool = False, progress: bool = False
+    test: Sequence[str],
+    reader: BenchmarkReader,
+    *,
+    rerank: str = CROSS_ENCODER,
+    fast: bool = False,
+    folder: Path | None = None,
+    progress: bool = False,
 ) -> tuple[Reranker, dict[str, Any]]:
     """Make the reranker of the cross-encoder, and measure it.
 
@@ -269,21 +296,26 @@ def train_reranker_of_cross_encoder(
         reader: Reads the corpora and their dictionaries.
         rerank: "cross_encoder", or "context".
         fast: For linkers with the fast encoder, instead of the default encoder.
+        folder: Folder of the cross-encoder; None: the one of the package.
         progress: Show progress bars.
 
     Returns:
         The reranker and the figures.
 
     Raises:
-        SapbertError: E540, E542, E548 (no part to measure on).
+        SapbertError: E540, E541 (no cross-encoder in the folder), E542, E548 (no part to measure on).
     """
     check_fit_and_test([], test, "--test", "a cross-encoder is measured on annotated mentions; give parts of corpora")
-    parts = read_parts(test, reader, rerank=rerank, fast=fast, progress=progress)
+    reads: Callable[[], CrossEncoder] = cross_encoder
+    if folder is not None:
+        check_encoder(folder)
+        reads = cache(partial(open_cross_encoder, folder))
+    parts = read_parts(test, reader, rerank=rerank, fast=fast, reads=reads, progress=progress)
     score, static = (sum(SCORE_WEIGHTS), 0.0) if fast else SCORE_WEIGHTS
     weights = (static / score, 0.0, SCALE / score)
     made = Reranker(weights, MARGIN, "the factors of the training of the cross-encoder")
     rows = {name: _row(part.examples, changes(part.examples, (1.0, *weights), MARGIN)) for name, part in parts.items()}
-    ratio, every = whole(parts, made)
+    ratio, every = whole(parts, made, reads)
     found = {
         **header("reranker", FORMAT, CROSS_PROTOCOL),
         "encoder": "fast" if fast else "default",
@@ -329,6 +361,7 @@ def train_and_write(
     *,
     rerank: str = NAMES,
     fast: bool = False,
+    folder: Path | None = None,
     reranker: Path | None = None,
     progress: bool = False,
 ) -> str:
@@ -342,6 +375,7 @@ def train_and_write(
         out: JSON file for the figures; None: one of its own in metrics/ for each kind of reranker.
         rerank: "names", "cross_encoder" or "context"; the last two have the same reranker.
         fast: The cross-encoder's reranker for linkers with the fast encoder, instead of the default encoder.
+        folder: Folder of the cross-encoder; None: the one of the package. Then `reranker` must name a file, too.
         reranker: File for the reranker; None: the one of the package.
         progress: Show progress bars.
 
@@ -349,15 +383,22 @@ def train_and_write(
         A table for the terminal.
 
     Raises:
-        SapbertError: E548 (a wrong value of `rerank`, or "names" with the fast encoder); see `train_reranker`.
+        SapbertError: E541 (no cross-encoder in the folder), E548 (a wrong value of `rerank`, or "names" with the fast encoder or a folder, or a folder
+            without `reranker`); see `train_reranker`.
     """
     if rerank not in (NAMES, *READING) or (fast and rerank == NAMES):
         why = f"with --fast, it must be {CROSS_ENCODER} or {CONTEXT}" if fast else f"it must be {NAMES}, {CROSS_ENCODER} or {CONTEXT}"
         raise fail("E548", setting="--rerank", value=rerank, why=why)
+    if folder is not None and rerank == NAMES:
+        raise fail("E548", setting="--cross-encoder", value=folder, why=f"with --rerank {NAMES}, no cross-encoder is measured; give another --rerank")
+    if folder is not None and reranker is None:
+        raise fail(
+            "E548", setting="--reranker", value="", why="with --cross-encoder, give a file, so that the reranker of the package stays as it is"
+        )
     nowhere = Path("no-such-folder")
     reader = BenchmarkReader(data, nowhere, nowhere, work, progress=progress)
     if rerank in READING:
-        made, found = train_reranker_of_cross_encoder(test, reader, rerank=rerank, fast=fast, progress=progress)
+        made, found = train_reranker_of_cross_encoder(test, reader, rerank=rerank, fast=fast, folder=folder, progress=progress)
         shipped, by = SHIPPED_CROSS_RERANKER_FAST if fast else SHIPPED_CROSS_RERANKER, "by the cross-encoder"
         stem = "-".join(["cross-encoder", *(["context"] if rerank == CONTEXT else []), *(["fast"] if fast else [])])
         figures = Path("metrics") / f"{stem}.json"

@@ -605,7 +605,7 @@ def last_checkpoint(folder: Path) -> str | None:
 class Hooks(TrainerCallback):
     """Additions to the trainer.
 
-    Batches differ between epochs; the last step is evaluated and saved; a gradient that is not finite stops the training; gradients of a loss's own
+    Batches differ between epochs; the last step is evaluated, logged and saved; a gradient that is not finite stops the training; gradients of a loss's own
     weights are cleared.
     """
 
@@ -635,14 +635,17 @@ class Hooks(TrainerCallback):
         optimizer.zero_grad()
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Save and evaluate after the last step."""
-        if state.global_step >= state.max_steps:
-            control.should_save = True
+        """Save, log and evaluate after the last step, also if the time limit has made it the last one."""
+        if control.should_training_stop:
+            control.should_save = control.should_log = True
             control.should_evaluate = self.evaluates
 
 
 class Limit(TrainerCallback):
-    """Stop after the step in which the time limit in seconds is reached, in all processes at the same step."""
+    """Stop after the step in which the time limit in seconds is reached, in all processes at the same step.
+
+    It must come before `Hooks` in the list of callbacks, so that they treat this step as the last one.
+    """
 
     def __init__(self, seconds: float) -> None:
         self.seconds, self.began = seconds, time.monotonic()
@@ -656,7 +659,7 @@ class Limit(TrainerCallback):
         """Check the clock of the first process."""
         over = of_the_first({"over": float(time.monotonic() - self.began >= self.seconds)})
         if over["over"]:
-            control.should_training_stop = control.should_save = True
+            control.should_training_stop = True
 
 
 class Log(TrainerCallback):

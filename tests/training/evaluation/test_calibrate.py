@@ -6,6 +6,7 @@ import gzip
 import json
 import re
 import shutil
+import warnings
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, List
@@ -218,6 +219,23 @@ def test_a_linker_that_other_programs_share_is_only_measured(
     assert (cache / "linker" / bundle.CALIBRATION).exists() is not shared
 
 
+def test_a_calibration_for_a_linker_that_reranks(tiny_linker: Path, data: Path, tmp_path: Path, command: Any):
+    """The linker has a calibration for another order. It is replaced, so no warning tells that it does not fit."""
+    linker = tmp_path / "linker"
+    shutil.copytree(tiny_linker, linker)
+    given = ["--linker", str(linker), "--data", str(data), "--out", str(tmp_path / "m.json")]
+    command("calibrate", given)
+    plain = read_calibration(linker / bundle.CALIBRATION)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", r"\[W004\]")
+        command("calibrate", [*given, "--rerank", "names"])
+        spacy.blank("en").add_pipe("sapbert_linker", config={"linker_name": str(linker), "rerank": "names"}).load()  # type: ignore[attr-defined]
+    made = read_calibration(linker / bundle.CALIBRATION)
+    assert (plain.settings.get("rerank"), made.settings["rerank"]) == (None, "names")
+    assert json.loads((tmp_path / "m.json").read_text())["settings"]["rerank"] == "names"
+    assert made.probabilities != plain.probabilities
+
+
 def test_several_parts(tiny_linker: Path, data: Path, tmp_path: Path, command: Any):
     """With two parts, every name is there twice."""
     gsc = data / "corpora" / "gsc_plus" / "GSCplus_dev_gold.tsv"
@@ -280,6 +298,7 @@ def test_nothing_to_fit_on_is_said(tmp_path: Path, command: Any):
         (["--fit", "gsc"], "E540"),
         (["--fit", "ncbi-train"], "E542"),
         (["--linker", "nowhere"], "E001"),
+        (["--rerank", "all"], "E002"),
     ],
 )
 def test_bad_input(tiny_linker: Path, data: Path, tmp_path: Path, command: Any, change: List[str], code: str):

@@ -143,4 +143,7 @@ def test_bad_input(tmp_path: Path) -> None:
         write_close_calls([], [], none, tmp_path / "out")
     with pytest.raises(SapbertError, match=r"\[E519\].*gsc-dev"):
         write_close_calls(["gsc-dev"], ["gsc-dev"], none, tmp_path / "out")
+    for given in ("phrases", "notes"):  # before the corpora are searched, which takes long
+        with pytest.raises(SapbertError, match=r"\[E401\].*no\.tsv"):
+            write_close_calls(["gsc-dev"], ["gsc-test"], none, tmp_path / "out", **{given: tmp_path / "no.tsv"})  # type: ignore[arg-type]
     assert not (tmp_path / "out").exists()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.kb.builder import build_kb
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from spacy_sapbert.ranking.fit import Example
+from spacy_sapbert.ranking.pairs import cross_encoder
 from spacy_sapbert.ranking.rerank import DEPTH, SHIPPED_CROSS_RERANKER, SHIPPED_CROSS_RERANKER_FAST, Reranker, is_close, read_reranker
 from spacy_sapbert.search import CandidateSearch
 from training.evaluation.benchmarks import BenchmarkReader
@@ -131,11 +133,52 @@ def test_the_reranker_of_the_cross_encoder(
     shown = train_and_write([], ["ncbi-dev"], tmp_path, tmp_path, rerank="cross_encoder", fast=fast, reranker=tmp_path / "reranker.json")
     search.reranker = None
     made, found = read_reranker(tmp_path / "reranker.json"), json.loads((tmp_path / figures).read_text())
-    assert asked == [{"rerank": "cross_encoder", "fast": fast, "progress": False}]
+    assert asked == [{"rerank": "cross_encoder", "fast": fast, "reads": cross_encoder, "progress": False}]
     assert made.weights == pytest.approx(weights)
     assert [found["corpora"]["ncbi-dev"][key] for key in ("n", "close", "before", "won", "lost")] == [2, 100.0, 0.0, won, 0]
     assert made == read_reranker(SHIPPED_CROSS_RERANKER_FAST if fast else SHIPPED_CROSS_RERANKER)  # that of the package was made in this way
     assert "by the cross-encoder" in shown
+
+
+def test_a_cross_encoder_of_ones_own_is_measured(search: CandidateSearch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The agreement of a pair is one hundredth of the characters of its text, instead of what the cross-encoder of the package says."""
+
+    read: list[str] = []
+    opened: list[Any] = []
+
+    class Own:
+        def agreements(self, texts: Sequence[str]) -> Any:
+            read.extend(texts)
+            return np.array([len(text) / 100 for text in texts])
+
+        def forget(self) -> None:
+            read.clear()
+
+    kb = search.bundle.kb
+    own = make_search(kb, search.bundle.encoder, rerank="cross_encoder", reads=Own)  # type: ignore[arg-type]
+    (made,) = own.reranking_examples([("disease of the heart", None)], [kb.concept_id(0)])
+    assert all(text.startswith("disease of the heart [SEP] ") for text in read)
+    assert sorted(made.values[:, 3]) == sorted(len(text) / 100 for text in read)
+
+    def parts(names: Sequence[str], reader: BenchmarkReader, **settings: Any) -> dict[str, Part]:
+        opened.append(settings["reads"]())
+        return dict.fromkeys(names, Part("one", [], [], [], own))
+
+    monkeypatch.setattr("training.evaluation.reranker.read_parts", parts)
+    monkeypatch.setattr("training.evaluation.reranker.open_cross_encoder", lambda _: Own())
+    (tmp_path / "encoder").mkdir()
+    given: dict[str, Any] = {"rerank": "cross_encoder", "folder": tmp_path / "encoder"}
+    with pytest.raises(SapbertError, match=r"\[E548\] .*--reranker"):
+        train_and_write([], ["ncbi-dev"], tmp_path, tmp_path, tmp_path / "m.json", **given)
+    with pytest.raises(SapbertError, match=r"\[E548\] .*--cross-encoder"):
+        train_and_write([], ["ncbi-dev"], tmp_path, tmp_path, tmp_path / "m.json", **{**given, "rerank": "names"})
+    given["reranker"] = tmp_path / "reranker.json"
+    with pytest.raises(SapbertError, match=r"\[E541\] .*encoder"):
+        train_and_write([], ["ncbi-dev"], tmp_path, tmp_path, tmp_path / "m.json", **given)
+    (tmp_path / "encoder" / "adapter_config.json").touch()
+    train_and_write([], ["ncbi-dev"], tmp_path, tmp_path, tmp_path / "m.json", **given)
+    assert [type(one) for one in opened] == [Own]
+    assert (tmp_path / "reranker.json").is_file()
 
 
 def test_reranking_examples_of_a_search(search: CandidateSearch) -> None:
