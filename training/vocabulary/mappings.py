@@ -19,6 +19,7 @@ WRONG = frozenset(
         ("MONDO:0004779", "C12328"),  # epididymitis: epididymis
         ("MONDO:0006591", "C33645"),  # panniculitis: subcutis
         ("MONDO:0021156", "C12399"),  # hypophysitis: pituitary gland
+        ("MONDO:0012833", "C38145"),  # Crouzon syndrome-acanthosis nigricans, abbreviated CAN: chronic allograft nephropathy
         ("UBERON:0004363", "C0003489"),  # an artery of the embryo: aortic arch
     ]
 )
