@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from .clauses import TokenizedNote
-from .items import Words, comma_before, is_stated, is_statement, is_year, study_item, undated
+from .items import Words, comma_before, has_more, is_stated, is_statement, is_valued, is_year, study_item, undated
 from .mention_tokens import MentionTokens
 from .triggers import (
     AT_DRUG,
@@ -124,12 +124,19 @@ class Terminators:
         if (
             (UNJOINED in kinds and self.joins(first))
             or (AT_SENTENCE in kinds and not self._follows_a_sentence(first, last))
-            or (AT_REASON in kinds and first not in self.mentions.treatment_ends)
+            or (AT_REASON in kinds and not self._gives_reason(first))
             or (AT_LAST in kinds and not self._is_last(first, last))
             or (AT_STATEMENT in kinds and not is_statement(self.words, last, self.item_words))
         ):
             place = None
         return place, self.stops
+
+    def _gives_reason(self, first: int) -> bool:
+        """Return whether a token stands after a drug or procedure, and, if it is a mark, before a finding: the dash of "no metformin - CKD"."""
+        if first not in self.mentions.treatment_ends:
+            return False
+        spaced = self.words[first] == "(" or (first > 0 and self.starts[first] > self.note.ends[first - 1])
+        return self.words[first][0].isalpha() or (spaced and self.mentions.begins_finding(first + 1))
 
     def _is_last(self, first: int, last: int) -> bool:
         """Return whether no finding follows the item of the tokens `first` to `last` - 1 of a denial, and the denial is no list such as "denies …"."""
@@ -199,10 +206,18 @@ class Terminators:
         found = []
         for place, begin in denials.items():
             end = self.bounds[place]
-            found += [
-                at for at in range(begin, end) if self.words[at] == "," and is_stated(self.words, at, end, self.item_words) and not self.joins(at)
-            ]
+            found += [at for at in range(begin, end) if self.words[at] == "," and self._begins_statement(at, end) and not self.joins(at)]
         return found
+
+    def _begins_statement(self, comma: int, end: int) -> bool:
+        """Return whether the item after a comma says that it is there: it ends so, or is a test with a value or after a finding: "no ICH, MRI old infarct"."""
+        if is_stated(self.words, comma, end, self.item_words):
+            return True
+        first = comma + 1
+        if first < end and comma in self.mentions.findings and self.words[first] in self.item_words.study and has_more(self.words, first, end):
+            return True
+        after = self.mentions.mention_ends.get(first)
+        return after is not None and after in self.mentions.procedure_ends and is_valued(self.words, after, end, self.item_words)
 
     def _is_reaction(self, end: int) -> bool:
         """Return whether the finding that ends before a token is one that a drug may cause: "GI bleed", "swelling of the lips"."""
