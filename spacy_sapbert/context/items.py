@@ -9,13 +9,17 @@ from typing import NamedTuple
 # classes of the table of rules that name words of items
 NAMES = (
     *("link", "apart", "state", "assay", "study", "former", "after", "be", "tested", "sought", "subject", "reaction", "stated", "side", "finished"),
-    *("verb", "until", "dated", "relative", "seen", "matter", "degree", "resumed", "eye", "limb", "measure"),
+    *("verb", "until", "dated", "relative", "seen", "matter", "degree", "resumed", "eye", "limb"),
 )
 _MARKS = frozenset(',;:()[]|"<>')
 _OPENING = frozenset(":([=|")  # marks between an item and what is said of it: "HIV: negative", "HIV (negative)", "| HIV | negative |"
 _ENDS = frozenset(",;")  # marks that end an item: the comma of "Fever: no, …"
 _PRESENT = frozenset(["has", "have", "is", "are"])
 _BEFORE_VALUE = frozenset([":", "=", "<", ">"])
+_SIZES = frozenset(["cm", "mm", "kg", "lb"])
+_UNITS = frozenset(
+    ["%", "/", "mg", "g", "ng", "pg", "ug", "mcg", "mmol", "umol", "iu", "u", "ku", "l", "dl", "ml", "c", "f", "s", "h", "hr", *_SIZES]
+)
 _THEN = frozenset(["then", "later", "subsequently", "since", "but", ","])
 _STATEMENT_WORDS = 6  # words between "the" and its verb
 _DATE_WORDS = 8  # words and marks of a date
@@ -56,7 +60,6 @@ class Words(NamedTuple):
         degree: words that begin an item of its own: "gout and *high* falls risk".
         eye: words for an eye that begin a finding of it: "*LE* cataract".
         limb: findings after these letters that are of an arm or leg: "LE *edema*".
-        measure: units of size: "cm".
     """
 
     link: AbstractSet[str] = frozenset()
@@ -84,7 +87,6 @@ class Words(NamedTuple):
     resumed: AbstractSet[str] = frozenset()
     eye: AbstractSet[str] = frozenset()
     limb: AbstractSet[str] = frozenset()
-    measure: AbstractSet[str] = frozenset()
 
     @classmethod
     def of(cls, classes: Mapping[str, Sequence[str]]) -> Words:
@@ -334,8 +336,10 @@ def is_stated(words: Sequence[str], comma: int, end: int, kinds: Words) -> bool:
         return item[-2] != "0"
     if len(item) > 3 and item[-2] == "/" and item[-1][0].isdigit():  # "pain 3/10"
         return item[-3][0].isdigit() and item[-3] != "0"
-    if len(item) > 2 and item[-2][0].isdigit() and item[-1] in kinds.measure:  # "hiatus hernia 3 cm"
+    if len(item) > 2 and item[-2][0].isdigit() and item[-1] in _SIZES:  # "hiatus hernia 3 cm"
         return True
+    if len(item) > 4 and [len(word) for word in item[-4:]] == [1, 1, 1, 1] and [word.isdigit() for word in item[-4:]] == [False, True, False, True]:
+        return True  # "Barrett's C0M2"
     if len(item) > 2 and item[-1].isdigit() and item[-2] in _GRADED:  # "pressure ulcer grade 2"
         return item[-1] != "0"
     return item[-1] in kinds.stated or item[-1] in kinds.side or item[-2] == "last"
@@ -348,9 +352,9 @@ def is_valued(words: Sequence[str], start: int, end: int, kinds: Words) -> bool:
     if start >= end or not words[start][0].isdigit():
         return False
     after = start + 1
-    if after < end and (words[after] == "%" or words[after] in kinds.measure):
+    while after < end and (words[after] in _UNITS or (words[after - 1] == "/" and words[after].isdigit())):
         after += 1
-    return after >= end or not words[after][0].isalnum()
+    return after >= end or not words[after][0].isalnum() or words[after] in kinds.after
 
 
 def has_more(words: Sequence[str], at: int, end: int) -> bool:

@@ -31,6 +31,7 @@ from .triggers import (
     Rule,
 )
 
+_NEW_LINE = re.compile(r"\s+[A-Z][a-z]|[ \t]*\n[ \t]*\n")  # after a list on the line of its heading: "Given nebs", but not "2. ACS" or "PE"
 DOUBTS = frozenset(["uncertain", "suspected"])
 ENDED_NOW = frozenset(["family", "historical", "listed"])  # what a line about now ends; not a condition: "Return if:", "Temp 101"
 _JOINED_WORDS = 25  # words and marks in which the "and" or "or" of a list is looked for
@@ -136,7 +137,9 @@ class Terminators:
         if first not in self.mentions.treatment_ends:
             return False
         spaced = self.words[first] == "(" or (first > 0 and self.starts[first] > self.note.ends[first - 1])
-        return self.words[first][0].isalpha() or (spaced and self.mentions.begins_finding(first + 1))
+        first += 1
+        near = self.mentions.begins_finding(first) or (first not in self.mentions.mention_ends and self.mentions.begins_finding(first + 1))
+        return self.words[first - 1][0].isalpha() or (spaced and near)  # a word may stand before it: "- severe CKD"
 
     def _is_last(self, first: int, last: int) -> bool:
         """Return whether no finding follows the item of the tokens `first` to `last` - 1 of a denial, and the denial is no list such as "denies …"."""
@@ -248,6 +251,8 @@ class Terminators:
         token = bisect_right(self.starts, char) - 1
         if category in ENDED_NOW and self._is_now(char):
             return True
+        if category == "uncertain" and self._is_below(char):
+            return True
         if category == "family":
             if (kind in (DRUG, PROCEDURE) and self._is_plan(token)) or self._is_after_paragraph(token):
                 return True
@@ -277,6 +282,10 @@ class Terminators:
         line = self.note.text.rfind("\n", section.body, char)
         return line >= 0 and _NOW_LINE.match(self.note.text, line + 1) is not None
 
+    def _is_below(self, char: int) -> bool:
+        """Return whether a character is below the list of diagnoses on the line of a heading: the cough of "DDx: PE, ACS", a line end, "Given nebs. Cough persists"."""
+        return char >= self._list_ends_of_headings[bisect_right(self.note.section_starts, char) - 1]
+
     def _is_after_paragraph(self, at: int) -> bool:
         """Return whether a blank line stands between a token and what follows the heading on its line: "FHx: mother DM", a blank line, "Fever, cough"."""
         section = bisect_right(self.note.section_starts, self.starts[at]) - 1
@@ -287,6 +296,21 @@ class Terminators:
     def _clauses_with_relatives(self) -> set[int]:
         """The places in `bounds` of the clauses that name a relative."""
         return {bisect_right(self.bounds, at) - 1 for at, word in enumerate(self.words) if word in self.item_words.relative}
+
+    @cached_property
+    def _list_ends_of_headings(self) -> list[int]:
+        """For each section, the character after a list on the line of its heading, if other text follows; otherwise the character after the text.
+
+        A list has a comma or ends with a full stop. It goes on after a comma, and with a line that begins with a number, a mark or a small letter.
+        """
+        found, text = [], self.note.text
+        for section in self.note.sections:
+            line = text.find("\n", section.body, section.end)
+            beside = line >= 0 and "\n" not in text[section.start : section.body].strip(" ")
+            items = text[section.body : line].rstrip() if beside else ""
+            ended = ("," in items or items.endswith(".")) and not items.endswith(",") and _NEW_LINE.match(text, line) is not None
+            found.append(line if ended else len(text) + 1)
+        return found
 
     @cached_property
     def _paragraphs(self) -> list[int]:

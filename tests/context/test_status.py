@@ -129,6 +129,8 @@ def test_odd_text_is_read(text: str) -> None:
         "possible x, y negative, ",
         "No x, the y was z ",
         "?x y ",
+        "x?? Y ",
+        "DDx: x, y\n",
         "no x, MRI y, ",
         "no x - y ",
         "(x y not seen ",

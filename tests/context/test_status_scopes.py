@@ -276,6 +276,8 @@ def test_a_test_after_a_denial_that_has_a_result_ends_it(text: str, mentions: li
     [
         ("no NSBB - asthma", ["d:NSBB", "f:asthma"], ["negated", "-"]),
         ("no NSAIDs – CKD", ["d:NSAIDs", "f:CKD"], ["negated", "-"]),
+        ("No NSAIDs - severe CKD.", ["d:NSAIDs", "f:CKD"], ["negated", "-"]),
+        ("No NSAIDs - Tylenol or headache.", ["d:NSAIDs", "d:Tylenol", "f:headache"], ["negated", "negated", "negated"]),
         ("no anticoagulation (GI bleed)", ["p:anticoagulation", "f:GI bleed"], ["negated", "-"]),
         ("No ESBL - on contact precautions.", ["f:ESBL", "p:contact precautions"], ["negated", "-"]),
         ("No bleed - on apixaban.", ["f:bleed", "d:apixaban"], ["negated", "-"]),
