@@ -91,7 +91,7 @@ class Terminators:
                             kept[category].append(place)
                 elif rule.category == "historical" and rule.direction == "forward":
                     self.stops[PRESENT].append(first)  # "onset of chest pain after previous stroke"
-                elif rule.direction in ("forward", "items") and rule.category in DOUBTS:
+                elif rule.direction in ("forward", "items", "near") and rule.category in DOUBTS:
                     self.doubts.append(first)
         self.stops[RESOLVED] += self.stops["over"]
         self.stops[HINTED] += self.stops["uncertain"]
