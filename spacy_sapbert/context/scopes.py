@@ -38,6 +38,7 @@ _INTRODUCES = re.compile(r"[^.:;\n]{0,80}:")  # what may stand between a trigger
 _MARKER = r"(?:(?:and\s+)?\(?(?:\d{1,2}|[a-h])[.)]|[-*•](?=\s))"
 _LISTED = re.compile(rf"[\s,]*{_MARKER}(?:(?![.;](?:[\s,]|\Z)|\n|,\s*{_MARKER}).){{1,300}}[.;]?")
 _MOST_ITEMS = 30
+_MARKS_PER_WORD = 12  # marks that a scope may have for each word
 _BRACKETED_WORDS = 15  # words and marks before a statement among which an opening bracket is looked for
 _TWO = "both"  # "both negative": the two items before it
 _LEADING = 3  # a trigger begins its clause if fewer words than this stand before it: "About two years ago"
@@ -293,6 +294,8 @@ class Scopes:
         """Return the token that is `scope` words from token `at`, in the direction `step`, but not beyond `limit`; scope 0: the limit."""
         if not scope:
             return limit
+        most = _MARKS_PER_WORD * (scope + 1)  # in a long line of marks, no word ends the scope
+        limit = min(limit, at + most) if step > 0 else max(limit, at - most)
         count = 0
         while at != limit and count <= scope:
             word = self.words[at if step > 0 else at - 1]
