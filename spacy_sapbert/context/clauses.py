@@ -25,6 +25,7 @@ _ASKS = re.compile(r"(?:\A|[\n,;:(/•*.–-])[ \t]*\Z")  # before the "?" of "-
 _EXPLAINS = frozenset([("i", ".", "e"), ("e", ".", "g")])
 _HARD = frozenset(";|•*!")
 _ENDS = frozenset(".?!")  # marks that may end a sentence
+_QUESTION_MARKS = 6  # together, at most
 _MARKS = frozenset([*SIGN, *_HARD, ".", ")"])
 _ITEM = re.compile(r"[-*•>+]\s|\d{1,3}[.)]\s|[(\[]?[a-z][.)]\s", re.IGNORECASE)
 _DOUBTED = re.compile(r"[ \t](?!(?:yes|no|y|n|none|if|when)\b)(?:[a-z]|[A-Z]{2})")  # after the "?" of "pustules ? rosacea"
@@ -154,7 +155,7 @@ class TokenizedNote:
         bounds = {0} | fixed
         for at in self.marks:
             word = words[at]
-            if word in _HARD or ((word == "." or word == "?") and at + 1 < n and at not in inside and self._ends_sentence(at)):
+            if word in _HARD or ((word == "." or word == "?") and at + 1 < n and (at not in inside or self._asks(at)) and self._ends_sentence(at)):
                 bounds.add(at + 1)
             elif word == ")" and at and at not in inside and self._numbers(at):
                 bounds.add(at - 1)
@@ -162,6 +163,13 @@ class TokenizedNote:
             if second - first == 1 and self.text[first] == "\t":
                 bounds.add(bisect_left(self.starts, second))
         return sorted(bounds | {n})
+
+    def _asks(self, at: int) -> bool:
+        """Return whether a token is the last of several question marks that touch the word before them: "pancreatitis??", but not "mass ?? Lipoma"."""
+        start = at
+        while start > 0 and at - start < _QUESTION_MARKS and self.words[start] == "?" and self.ends[start - 1] == self.starts[start]:
+            start -= 1
+        return 1 < at - start < _QUESTION_MARKS and self.words[start][0].isalnum() and self.text[self.ends[at] : self.ends[at] + 1] != "?"
 
     def _numbers(self, at: int) -> bool:
         """Return whether a bracket ends the number of an item inside a line: "5)venous stasis, 6)gout"."""

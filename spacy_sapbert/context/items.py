@@ -15,6 +15,11 @@ _MARKS = frozenset(',;:()[]|"<>')
 _OPENING = frozenset(":([=|")  # marks between an item and what is said of it: "HIV: negative", "HIV (negative)", "| HIV | negative |"
 _ENDS = frozenset(",;")  # marks that end an item: the comma of "Fever: no, …"
 _PRESENT = frozenset(["has", "have", "is", "are"])
+_BEFORE_VALUE = frozenset([":", "=", "<", ">"])
+_SIZES = frozenset(["cm", "mm", "kg", "lb"])
+_UNITS = frozenset(
+    ["%", "/", "mg", "g", "ng", "pg", "ug", "mcg", "mmol", "umol", "iu", "u", "ku", "l", "dl", "ml", "c", "f", "s", "h", "hr", *_SIZES]
+)
 _THEN = frozenset(["then", "later", "subsequently", "since", "but", ","])
 _STATEMENT_WORDS = 6  # words between "the" and its verb
 _DATE_WORDS = 8  # words and marks of a date
@@ -331,7 +336,30 @@ def is_stated(words: Sequence[str], comma: int, end: int, kinds: Words) -> bool:
         return item[-2] != "0"
     if len(item) > 3 and item[-2] == "/" and item[-1][0].isdigit():  # "pain 3/10"
         return item[-3][0].isdigit() and item[-3] != "0"
+    if len(item) > 2 and item[-2][0].isdigit() and item[-1] in _SIZES:  # "hiatus hernia 3 cm"
+        return True
+    if len(item) > 4 and [len(word) for word in item[-4:]] == [1, 1, 1, 1] and [word.isdigit() for word in item[-4:]] == [False, True, False, True]:
+        return True  # "Barrett's C0M2"
+    if len(item) > 2 and item[-1].isdigit() and item[-2] in _GRADED:  # "pressure ulcer grade 2"
+        return item[-1] != "0"
     return item[-1] in kinds.stated or item[-1] in kinds.side or item[-2] == "last"
+
+
+def is_valued(words: Sequence[str], start: int, end: int, kinds: Words) -> bool:
+    """Return whether a value that ends its item stands from token `start`, after the name of a test: the "12.4" of "IgE 12.4, …", but not the "3" of "x 3 days"."""
+    while start < end and words[start] in _BEFORE_VALUE:
+        start += 1
+    if start >= end or not words[start][0].isdigit():
+        return False
+    after = start + 1
+    while after < end and (words[after] in _UNITS or (words[after - 1] == "/" and words[after].isdigit())):
+        after += 1
+    return after >= end or not words[after][0].isalnum() or words[after] in kinds.after
+
+
+def has_more(words: Sequence[str], at: int, end: int) -> bool:
+    """Return whether a word of the same item stands after token `at`: after "MRI" in "MRI old infarct", but not in "MRI, CT"."""
+    return at + 1 < end and (words[at + 1][0].isalnum() or words[at + 1] == ":")
 
 
 def _start(words: Sequence[str], last: int, begin: int, kinds: Words) -> int:

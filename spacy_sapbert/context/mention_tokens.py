@@ -39,3 +39,8 @@ class MentionTokens:
         self.procedure_ends = {end for _, end, kind in marked if kind == PROCEDURE}
         self.treatment_ends = {end for _, end, kind in marked if kind in (DRUG, PROCEDURE)}
         self.drugs = {first for first, _, kind in marked if kind == DRUG}
+
+    def begins_finding(self, at: int) -> bool:
+        """Return whether a finding begins at a token."""
+        place = bisect_left(self.finding_starts, at)
+        return place < len(self.finding_starts) and self.finding_starts[place] == at

@@ -38,6 +38,8 @@ _INTRODUCES = re.compile(r"[^.:;\n]{0,80}:")  # what may stand between a trigger
 _MARKER = r"(?:(?:and\s+)?\(?(?:\d{1,2}|[a-h])[.)]|[-*•](?=\s))"
 _LISTED = re.compile(rf"[\s,]*{_MARKER}(?:(?![.;](?:[\s,]|\Z)|\n|,\s*{_MARKER}).){{1,300}}[.;]?")
 _MOST_ITEMS = 30
+_MARKS_PER_WORD = 12  # marks that a scope may have for each word
+_BRACKETED_WORDS = 15  # words and marks before a statement among which an opening bracket is looked for
 _TWO = "both"  # "both negative": the two items before it
 _LEADING = 3  # a trigger begins its clause if fewer words than this stand before it: "About two years ago"
 
@@ -96,7 +98,11 @@ class Scopes:
                     to = self._counted(after, end_here, rule.scope, 1)
                     if rule.direction == "near":
                         goes_on = rule.category == "negated" and self.terminators.joins(after)  # "not nauseated, vomiting or dizzy"
-                        to = next((at for at in range(after, to) if self.words[at] in _ENDS_ITEM and not goes_on), to)
+                        limit = to
+                        if not goes_on and (mark := bisect_left(self._item_ends, after)) < len(self._item_ends):
+                            to = min(to, self._item_ends[mark])
+                        if rule.category in ("uncertain", "omitted"):  # "?PE, DVT or ACS", "not for ITU, dialysis or NIV"
+                            to = max(to, alternatives(self.words, after, limit, self.item_words))
                     if rule.direction == "aside":
                         to = main_clause(self.words, after, to, self.item_words)
                     drugs = self.terminators.drug_stops[rule.category]
@@ -127,6 +133,7 @@ class Scopes:
                         continue
                     stop = bisect_left(stops, first) - 1
                     from_here = max(begin, stops[stop] + 1) if stop >= 0 else begin
+                    from_here = self._in_brackets(from_here, first)
                     start, to = (
                         self._items(first, last, from_here, rule)
                         if rule.direction == "items"
@@ -138,6 +145,10 @@ class Scopes:
                         start = self._after_answer(start, first)
                     if rule.direction in ("backward", "ending") and (rule.category == "negated" or rule.category in PASSED):
                         start = self._own_doubt(start, first)
+                    if rule.direction in ("backward", "ending") and rule.category == "uncertain":
+                        start = self._last_doubted(start, first)
+                    if rule.direction == "ending" and rule.category == "negated":
+                        start = self._after_dose(start, first)
                     if rule.direction == "closing":
                         start = last_item(self.words, start, first, self.mentions.findings.keys(), self.item_words)
                     if start < to:
@@ -158,6 +169,33 @@ class Scopes:
             return start
         place = bisect_left(self.terminators.doubts, start)
         return comma if place < len(self.terminators.doubts) and self.terminators.doubts[place] < comma else start
+
+    def _in_brackets(self, start: int, first: int) -> int:
+        """Return the token after an opening bracket between token `start` and token `first`, if a mention begins in it: "NIPE due (red reflex not seen)"."""
+        for at in range(first - 1, max(start, first - _BRACKETED_WORDS) - 1, -1):
+            if self.words[at] in (")", "("):
+                return at + 1 if self.words[at] == "(" and any(token in self.mentions.mention_ends for token in range(at + 1, first)) else start
+        return start
+
+    def _last_doubted(self, start: int, first: int) -> int:
+        """Return where the last item between token `start` and a doubt at token `first` begins: "consolidation" in "effusion, consolidation cannot be excluded".
+
+        A question mark is not about the label of its item either: "VE: retroverted?".
+        """
+        if self.words[first] == "?":
+            colon = next((at for at in range(first - 1, start - 1, -1) if self.words[at] == ":"), start - 1)
+            start = max(start, colon + 1) if colon < first - 1 else start
+        return last_item(self.words, start, first, self.mentions.findings.keys(), self.item_words)
+
+    def _after_dose(self, start: int, first: int) -> int:
+        """Return the token after the last item with a dose between token `start` and a denial at token `first`: "bleeding" in "aspirin 75 od, bleeding denied"."""
+        comma = None
+        for at in range(first - 1, start - 1, -1):
+            if self.words[at] == ",":
+                comma = at
+            elif comma is not None and self.words[at][0].isdigit():
+                return comma + 1
+        return start
 
     def _mention_end(self, first: int, last: int) -> int:
         """Return the token after the longest mention that begins at a token from `first` to `last` - 1 and goes on after them; `last` if there is none."""
@@ -213,6 +251,11 @@ class Scopes:
         return at > start and at in self.mentions.findings
 
     @cached_property
+    def _item_ends(self) -> list[int]:
+        """The commas, colons and closing brackets, in order."""
+        return [at for at, word in enumerate(self.words) if word in _ENDS_ITEM]
+
+    @cached_property
     def _glued(self) -> list[str]:
         """The tokens; a figure that touches the letters before it is no figure: the "2" of "JAK2"."""
         words = self.words
@@ -251,6 +294,8 @@ class Scopes:
         """Return the token that is `scope` words from token `at`, in the direction `step`, but not beyond `limit`; scope 0: the limit."""
         if not scope:
             return limit
+        most = _MARKS_PER_WORD * (scope + 1)  # in a long line of marks, no word ends the scope
+        limit = min(limit, at + most) if step > 0 else max(limit, at - most)
         count = 0
         while at != limit and count <= scope:
             word = self.words[at if step > 0 else at - 1]

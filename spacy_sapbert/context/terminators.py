@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from .clauses import TokenizedNote
-from .items import Words, comma_before, is_stated, is_statement, is_year, study_item, undated
+from .items import Words, comma_before, has_more, is_stated, is_statement, is_valued, is_year, study_item, undated
 from .mention_tokens import MentionTokens
 from .triggers import (
     AT_DRUG,
@@ -31,6 +31,7 @@ from .triggers import (
     Rule,
 )
 
+_NEW_LINE = re.compile(r"\s+[A-Z][a-z]|[ \t]*\n[ \t]*\n")  # after a list on the line of its heading: "Given nebs", but not "2. ACS" or "PE"
 DOUBTS = frozenset(["uncertain", "suspected"])
 ENDED_NOW = frozenset(["family", "historical", "listed"])  # what a line about now ends; not a condition: "Return if:", "Temp 101"
 _JOINED_WORDS = 25  # words and marks in which the "and" or "or" of a list is looked for
@@ -90,7 +91,7 @@ class Terminators:
                             kept[category].append(place)
                 elif rule.category == "historical" and rule.direction == "forward":
                     self.stops[PRESENT].append(first)  # "onset of chest pain after previous stroke"
-                elif rule.direction in ("forward", "items") and rule.category in DOUBTS:
+                elif rule.direction in ("forward", "items", "near") and rule.category in DOUBTS:
                     self.doubts.append(first)
         self.stops[RESOLVED] += self.stops["over"]
         self.stops[HINTED] += self.stops["uncertain"]
@@ -124,12 +125,21 @@ class Terminators:
         if (
             (UNJOINED in kinds and self.joins(first))
             or (AT_SENTENCE in kinds and not self._follows_a_sentence(first, last))
-            or (AT_REASON in kinds and first not in self.mentions.treatment_ends)
+            or (AT_REASON in kinds and not self._gives_reason(first))
             or (AT_LAST in kinds and not self._is_last(first, last))
             or (AT_STATEMENT in kinds and not is_statement(self.words, last, self.item_words))
         ):
             place = None
         return place, self.stops
+
+    def _gives_reason(self, first: int) -> bool:
+        """Return whether a token stands after a drug or procedure, and, if it is a mark, before a finding: the dash of "no metformin - CKD"."""
+        if first not in self.mentions.treatment_ends:
+            return False
+        spaced = self.words[first] == "(" or (first > 0 and self.starts[first] > self.note.ends[first - 1])
+        first += 1
+        near = self.mentions.begins_finding(first) or (first not in self.mentions.mention_ends and self.mentions.begins_finding(first + 1))
+        return self.words[first - 1][0].isalpha() or (spaced and near)  # a word may stand before it: "- severe CKD"
 
     def _is_last(self, first: int, last: int) -> bool:
         """Return whether no finding follows the item of the tokens `first` to `last` - 1 of a denial, and the denial is no list such as "denies …"."""
@@ -199,10 +209,18 @@ class Terminators:
         found = []
         for place, begin in denials.items():
             end = self.bounds[place]
-            found += [
-                at for at in range(begin, end) if self.words[at] == "," and is_stated(self.words, at, end, self.item_words) and not self.joins(at)
-            ]
+            found += [at for at in range(begin, end) if self.words[at] == "," and self._begins_statement(at, end) and not self.joins(at)]
         return found
+
+    def _begins_statement(self, comma: int, end: int) -> bool:
+        """Return whether the item after a comma says that it is there: it ends so, or is a test with a value or after a finding: "no ICH, MRI old infarct"."""
+        if is_stated(self.words, comma, end, self.item_words):
+            return True
+        first = comma + 1
+        if first < end and comma in self.mentions.findings and self.words[first] in self.item_words.study and has_more(self.words, first, end):
+            return True
+        after = self.mentions.mention_ends.get(first)
+        return after is not None and after in self.mentions.procedure_ends and is_valued(self.words, after, end, self.item_words)
 
     def _is_reaction(self, end: int) -> bool:
         """Return whether the finding that ends before a token is one that a drug may cause: "GI bleed", "swelling of the lips"."""
@@ -233,6 +251,8 @@ class Terminators:
         token = bisect_right(self.starts, char) - 1
         if category in ENDED_NOW and self._is_now(char):
             return True
+        if category == "uncertain" and self._is_below(char):
+            return True
         if category == "family":
             if (kind in (DRUG, PROCEDURE) and self._is_plan(token)) or self._is_after_paragraph(token):
                 return True
@@ -262,6 +282,10 @@ class Terminators:
         line = self.note.text.rfind("\n", section.body, char)
         return line >= 0 and _NOW_LINE.match(self.note.text, line + 1) is not None
 
+    def _is_below(self, char: int) -> bool:
+        """Return whether a character is below the list of diagnoses on the line of a heading: the cough of "DDx: PE, ACS", a line end, "Given nebs. Cough persists"."""
+        return char >= self._list_ends_of_headings[bisect_right(self.note.section_starts, char) - 1]
+
     def _is_after_paragraph(self, at: int) -> bool:
         """Return whether a blank line stands between a token and what follows the heading on its line: "FHx: mother DM", a blank line, "Fever, cough"."""
         section = bisect_right(self.note.section_starts, self.starts[at]) - 1
@@ -272,6 +296,21 @@ class Terminators:
     def _clauses_with_relatives(self) -> set[int]:
         """The places in `bounds` of the clauses that name a relative."""
         return {bisect_right(self.bounds, at) - 1 for at, word in enumerate(self.words) if word in self.item_words.relative}
+
+    @cached_property
+    def _list_ends_of_headings(self) -> list[int]:
+        """For each section, the character after a list on the line of its heading, if other text follows; otherwise the character after the text.
+
+        A list has a comma or ends with a full stop. It goes on after a comma, and with a line that begins with a number, a mark or a small letter.
+        """
+        found, text = [], self.note.text
+        for section in self.note.sections:
+            line = text.find("\n", section.body, section.end)
+            beside = line >= 0 and "\n" not in text[section.start : section.body].strip(" ")
+            items = text[section.body : line].rstrip() if beside else ""
+            ended = ("," in items or items.endswith(".")) and not items.endswith(",") and _NEW_LINE.match(text, line) is not None
+            found.append(line if ended else len(text) + 1)
+        return found
 
     @cached_property
     def _paragraphs(self) -> list[int]:

@@ -211,6 +211,85 @@ def test_many_denied_habits_without_a_comma_take_linear_time() -> None:
     assert time.process_time() - start < 12
 
 
+@pytest.mark.parametrize(
+    ("text", "mentions", "wanted"),
+    [
+        ("Small effusion, cardiomegaly, consolidation at L base cannot be excluded.", ["f:cardiomegaly", "f:consolidation"], ["-", "uncertain"]),
+        ("L endometrioma w kissing ovaries, R hydrosalpinx cannot be excluded.", ["f:endometrioma", "f:hydrosalpinx"], ["-", "uncertain"]),
+        ("Effusion, underlying mass is suspected.", ["f:Effusion", "f:mass"], ["-", "uncertain"]),
+        ("Cough, pneumonia?, fever.", ["f:Cough", "f:pneumonia", "f:fever"], ["-", "uncertain", "-"]),
+        # one list, or no finding after the comma
+        ("Pneumonia, abscess, or TB cannot be excluded.", ["f:Pneumonia", "f:abscess", "f:TB"], ["uncertain", "uncertain", "uncertain"]),
+        ("Abscess, albeit small, cannot be excluded.", ["f:Abscess"], ["uncertain"]),
+    ],
+)
+def test_a_doubt_after_a_list_is_about_its_last_item(text: str, mentions: list[str], wanted: list[str]) -> None:
+    assert statuses(text, *mentions) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "mentions", "wanted"),
+    [
+        ("Reflexes absent ankles, oedema to knees.", ["f:Reflexes", "f:oedema"], ["-", "-"]),
+        ("10 g monofilament absent hallux bilat, pulses palp, callus, no ulcer.", ["p:monofilament", "f:callus", "f:ulcer"], ["-", "-", "negated"]),
+        ("Vibration sense absent feet, gout.", ["f:Vibration sense", "f:gout"], ["-", "-"]),
+        ("Absent reflexes, clonus or wasting.", ["f:reflexes", "f:clonus"], ["negated", "negated"]),
+        ("Rash absent.", ["f:Rash"], ["negated"]),
+    ],
+)
+def test_absent_after_a_mention_is_not_about_what_follows(text: str, mentions: list[str], wanted: list[str]) -> None:
+    assert statuses(text, *mentions) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "mentions", "wanted"),
+    [
+        ("NIPE outstanding (red reflexes not seen).", ["p:NIPE", "f:red reflexes"], ["-", "negated"]),
+        ("CT head (bleed not seen).", ["p:CT", "f:bleed"], ["-", "negated"]),
+        ("Bronchitis (pneumonia not excluded).", ["f:Bronchitis", "f:pneumonia"], ["-", "uncertain"]),
+        ("Bleed (not seen on CT).", ["f:Bleed"], ["negated"]),
+        ("Bleed (clearly not seen).", ["f:Bleed"], ["negated"]),
+    ],
+)
+def test_a_statement_in_brackets_is_about_the_mention_in_them(text: str, mentions: list[str], wanted: list[str]) -> None:
+    assert statuses(text, *mentions) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "mentions", "wanted"),
+    [
+        ("NCCT no ICH, MRI left MCA infarct.", ["f:ICH", "p:MRI", "f:infarct"], ["negated", "-", "-"]),
+        ("Echo no vegetation, MRI L3/4 discitis.", ["f:vegetation", "p:MRI", "f:discitis"], ["negated", "-", "-"]),
+        ("CXR no effusion, USS: gallstones.", ["f:effusion", "p:USS", "f:gallstones"], ["negated", "-", "-"]),
+        ("No CXR, MRI brain.", ["p:CXR", "p:MRI"], ["negated", "negated"]),
+        ("No fever, MRI or CT evidence of stroke.", ["f:fever", "p:MRI", "f:stroke"], ["negated", "negated", "negated"]),
+        ("No fever, CRP 40 (high), Hb 101.", ["f:fever", "p:CRP", "p:Hb"], ["negated", "-", "-"]),
+        ("No fever, CRP, Hb.", ["f:fever", "p:CRP", "p:Hb"], ["negated", "negated", "negated"]),
+    ],
+)
+def test_a_test_after_a_denial_that_has_a_result_ends_it(text: str, mentions: list[str], wanted: list[str]) -> None:
+    assert statuses(text, *mentions) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "mentions", "wanted"),
+    [
+        ("no NSBB - asthma", ["d:NSBB", "f:asthma"], ["negated", "-"]),
+        ("no NSAIDs – CKD", ["d:NSAIDs", "f:CKD"], ["negated", "-"]),
+        ("No NSAIDs - severe CKD.", ["d:NSAIDs", "f:CKD"], ["negated", "-"]),
+        ("No NSAIDs - Tylenol or headache.", ["d:NSAIDs", "d:Tylenol", "f:headache"], ["negated", "negated", "negated"]),
+        ("no anticoagulation (GI bleed)", ["p:anticoagulation", "f:GI bleed"], ["negated", "-"]),
+        ("No ESBL - on contact precautions.", ["f:ESBL", "p:contact precautions"], ["negated", "-"]),
+        ("No bleed - on apixaban.", ["f:bleed", "d:apixaban"], ["negated", "-"]),
+        ("No fever - chills - rash.", ["f:fever", "f:chills"], ["negated", "negated"]),
+        ("No aspirin (Plavix).", ["d:aspirin", "d:Plavix"], ["negated", "negated"]),
+        ("No NSAID-induced ulcer.", ["d:NSAID", "f:induced ulcer"], ["negated", "negated"]),
+    ],
+)
+def test_a_mark_after_a_denied_drug_stands_before_the_reason(text: str, mentions: list[str], wanted: list[str]) -> None:
+    assert statuses(text, *mentions) == wanted
+
+
 @pytest.mark.parametrize("piece", ["gout. CBC, ", "gout\n", "gout, CBC, "])
 def test_a_long_family_history_takes_linear_time(piece: str) -> None:
     """30,000 mentions took more than a minute when each read the section from its beginning."""
