@@ -91,7 +91,8 @@ class Scopes:
                 if rule.direction == "opening":  # not after a mention: "HIV negative, …"
                     leading = not self._ends_item(rule.category, first, last, begin, end) and not self._is_compound(first)
                 if rule.direction == "beside":
-                    leading = last in self.mentions.finding_starts and (first == begin or self.words[first - 1] in _BEFORE_ITEM)
+                    named = self.mentions.drugs if rule.category == "done" else self.mentions.finding_starts  # "Was MST 60 bd"
+                    leading = last in named and (first == begin or self.words[first - 1] in _BEFORE_ITEM)
                 if (rule.direction in ("forward", "both", "list", "aside", "near") or leading or after > last) and after < end:
                     to = self._counted(after, end_here, rule.scope, 1)
                     if rule.direction == "near":
