@@ -27,6 +27,10 @@ HALTED = frozenset(["done", "omitted"])
 PASSED = frozenset(["historical", "over", "resolved", "done"])
 _BEFORE_ITEM = frozenset([",", ":", "(", "-", "/", "and", "&"])
 _ENDS_ITEM = frozenset([",", ":", ")"])
+_ORDERED = frozenset(["give", "offer", "repeat", "restart", "rpt", "transfuse", "use"])  # before the treatment of "restart ramipril if BP >150"
+_STOP = frozenset(["stop", "discontinue"])
+_LATER = frozenset(["if", "unless", "when", "once", "before", "prior", "pre"])  # "stop oxaliplatin if neuropathy worsens"
+_LATER_WORDS = 8  # words and marks after "stop"
 _AGE = re.compile(
     r"\b(?P<number>\d{1,3})[\s-]*(?:(?P<years>years?|yrs?|y)|months?|mo|weeks?|wk|days?)[\s./-]*(?:old|o)\b"
     r"|\b(?P<short>\d{2,3})\s?(?-i:[MF])\b|\baged (?P<aged>\d{1,3})\b(?! (?:months|weeks|days))",  # "72M", "aged 72"
@@ -69,8 +73,10 @@ class Scopes:
                 begin, end = self.bounds[place - 1], self.bounds[place]
                 if rule.category in HALTED and is_resumed(self.words, last, end, self.item_words):
                     continue
-                if rule.category == "done" and is_awaited(self.words, first, last, begin, self.item_words):
-                    continue  # "no driving until she is off her opioids"
+                if rule.category == "done" and (
+                    is_awaited(self.words, first, last, begin, self.item_words) or (self.words[first] in _STOP and self._is_later(last, end))
+                ):
+                    continue  # "no driving until she is off her opioids", "stop aspirin if dizzy"
                 stops = self.terminators.stops[rule.category]
                 leading = rule.direction == "leading" and sum(word[0].isalnum() for word in self.words[begin : min(first, begin + 12)]) < _LEADING
                 if rule.direction == "first":  # numbers may precede: "2) Start aspirin"
@@ -116,7 +122,7 @@ class Scopes:
                     word[0].isalnum() for word in self.words[last : min(end, last + 12)]
                 )
                 if (
-                    rule.direction in ("backward", "both", "own")
+                    rule.direction in ("backward", "both", "own", "sole")
                     or ending
                     or (rule.direction == "items" and self._ends_item(rule.category, first, last, begin, end))
                 ):
@@ -133,6 +139,8 @@ class Scopes:
                         if rule.direction == "items"
                         else self._own(first, from_here, rule.scope)
                         if rule.direction == "own"
+                        else self._sole(first, begin)
+                        if rule.direction == "sole"
                         else (self._counted(first, from_here, rule.scope, -1), first)
                     )
                     if rule.direction == "ending" and rule.category == "negated":
@@ -194,6 +202,8 @@ class Scopes:
     def _own(self, first: int, begin: int, scope: int) -> tuple[int, int]:
         """Return (first token, last token + 1) of the last words of the item before token `first`, and of its list with "and": of "stroke or falls" in "…, stroke or falls risk"."""
         start, _ = own_item(self.words, first, begin, self.item_words)
+        if self.words[first] == "(" and start > begin and self.words[start - 1] == "on":  # "AKI on CKD (resolved)"
+            return own_item(self.words, start - 1, begin, self.item_words)
         alone = start < first and self.words[start] in self.item_words.degree
         for at in range(start + 1, first):
             if self.words[at] in self.item_words.degree or (
@@ -203,6 +213,18 @@ class Scopes:
         if start < first and not alone:
             start = listed_items(self.words, start, begin, self.item_words, joined=True)
         return max(start, self._counted(first, begin, scope, -1)), first
+
+    def _sole(self, first: int, begin: int) -> tuple[int, int]:
+        """Return (first token, last token + 1) of the item before a condition at token `first`, if a mention begins it: "TPN if not eating"; otherwise two equal tokens."""
+        start, last = own_item(self.words, first, begin, self.item_words)
+        opens = start == begin or not self.words[start - 1][0].isalnum() or self.words[start - 1] in self.item_words.link
+        start += start < last and self.words[start] in _ORDERED
+        return (start, last) if opens and start in self.mentions.mention_ends else (first, first)
+
+    def _is_later(self, at: int, end: int) -> bool:
+        """Return whether a condition or a time follows an order to stop what token `at` names: "stop aspirin if dizzy"; `end` is the end of its clause."""
+        near = self.words[at : min(end, at + _LATER_WORDS)]
+        return not _LATER.isdisjoint(near[: near.index(",")] if "," in near else near)
 
     def _is_assay(self, start: int, last: int) -> bool:
         """Return whether some tokens are the name of a disease and words for its test: "hepatitis C antibodies"."""
