@@ -49,8 +49,8 @@ SECTION = "section"  # the direction that means all mentions of a section
 ADULT = "adult"  # a rule that holds in notes about an adult only
 DIRECTIONS = frozenset(
     [
-        *("forward", "backward", "both", "leading", "first", "ending", "inside", "list", "opening", "items", "either", "closing", "aside", "own", "sole"),
-        *("near", "beside", SECTION),
+        *("forward", "backward", "both", "leading", "first", "ending", "inside", "list", "opening", "items", "either", "closing", "aside", "own"),
+        *("near", "beside", "sole", SECTION),
     ]
 )
 AT_STUDY = "study"  # after "@", of a terminator: the scope ends where the item of the test begins: "and the CT showed"
