@@ -14,10 +14,12 @@ from .items import (
     ends_item,
     is_awaited,
     is_resumed,
+    is_year,
     item_before_comma,
     last_item,
     listed_items,
     main_clause,
+    names_a_test,
     own_item,
 )
 from .terminators import Terminators
@@ -42,6 +44,9 @@ _INTRODUCES = re.compile(r"[^.:;\n]{0,80}:")  # what may stand between a trigger
 _MARKER = r"(?:(?:and\s+)?\(?(?:\d{1,2}|[a-h])[.)]|[-*•](?=\s))"
 _LISTED = re.compile(rf"[\s,]*{_MARKER}(?:(?![.;](?:[\s,]|\Z)|\n|,\s*{_MARKER}).){{1,300}}[.;]?")
 _MOST_ITEMS = 30
+_AMOUNTS = frozenset(
+    ["ml", "mls", "cc", "l", "mg", "mcg", "g", "kg", "iu", "u", "units", "kcal", "cal", "calories", "h", "hrs", "hours", "x", "/", ":", "%"]
+)
 _TWO = "both"  # "both negative": the two items before it
 _LEADING = 3  # a trigger begins its clause if fewer words than this stand before it: "About two years ago"
 
@@ -151,7 +156,19 @@ class Scopes:
                         start = last_item(self.words, start, first, self.mentions.findings.keys(), self.item_words)
                     if start < to:
                         found[rule.category, False].append((self.starts[start], self.ends[to - 1]))
+        found["historical", False] += self._dated()
         return [(key, _merged(spans)) for key, spans in found.items() if spans]
+
+    def _dated(self) -> list[Span]:
+        """Return (start, end) in characters of the findings and procedures with a year directly after them: "CVA 2015", "Chlamydia 2016 treated"."""
+        found = []
+        for at, word in enumerate(self.words):
+            if not is_year(word) or (at + 1 < len(self.words) and self.words[at + 1] in _AMOUNTS):
+                continue
+            first = self.mentions.findings.get(at, self.mentions.procedure_ends.get(at))
+            if first is not None and (at in self.mentions.findings or not names_a_test(self.words[first:at], self.item_words)):
+                found.append((self.starts[first], self.ends[at - 1]))
+        return found
 
     def _after_answer(self, start: int, first: int) -> int:
         """Return the token after the answer of another label between token `start` and the answer at token `first`: "Rash: no" in "Cough: yes, Rash: no"."""
