@@ -33,6 +33,9 @@ _ORDERED = frozenset(["give", "offer", "repeat", "restart", "rpt", "transfuse", 
 _STOP = frozenset(["stop", "discontinue"])
 _LATER = frozenset(["if", "unless", "when", "once", "before", "prior", "pre"])  # "stop oxaliplatin if neuropathy worsens"
 _LATER_WORDS = 8  # words and marks after "stop"
+_AMOUNTS = frozenset(
+    ["ml", "mls", "cc", "l", "mg", "mcg", "g", "kg", "iu", "u", "units", "kcal", "cal", "calories", "h", "hrs", "hours", "x", "/", ":", "%"]
+)
 _AGE = re.compile(
     r"\b(?P<number>\d{1,3})[\s-]*(?:(?P<years>years?|yrs?|y)|months?|mo|weeks?|wk|days?)[\s./-]*(?:old|o)\b"
     r"|\b(?P<short>\d{2,3})\s?(?-i:[MF])\b|\baged (?P<aged>\d{1,3})\b(?! (?:months|weeks|days))",  # "72M", "aged 72"
@@ -44,9 +47,6 @@ _INTRODUCES = re.compile(r"[^.:;\n]{0,80}:")  # what may stand between a trigger
 _MARKER = r"(?:(?:and\s+)?\(?(?:\d{1,2}|[a-h])[.)]|[-*•](?=\s))"
 _LISTED = re.compile(rf"[\s,]*{_MARKER}(?:(?![.;](?:[\s,]|\Z)|\n|,\s*{_MARKER}).){{1,300}}[.;]?")
 _MOST_ITEMS = 30
-_AMOUNTS = frozenset(
-    ["ml", "mls", "cc", "l", "mg", "mcg", "g", "kg", "iu", "u", "units", "kcal", "cal", "calories", "h", "hrs", "hours", "x", "/", ":", "%"]
-)
 _TWO = "both"  # "both negative": the two items before it
 _LEADING = 3  # a trigger begins its clause if fewer words than this stand before it: "About two years ago"
 
