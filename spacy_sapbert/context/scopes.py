@@ -29,7 +29,7 @@ HALTED = frozenset(["done", "omitted"])
 PASSED = frozenset(["historical", "over", "resolved", "done"])
 _BEFORE_ITEM = frozenset([",", ":", "(", "-", "/", "and", "&"])
 _ENDS_ITEM = frozenset([",", ":", ")"])
-_ORDERED = frozenset(["give", "offer", "repeat", "restart", "rpt", "transfuse", "use"])  # before the treatment of "restart ramipril if BP >150"
+_ORDERED = frozenset(["give", "offer", "repeat", "restart", "rpt", "then", "transfuse", "use"])  # before the treatment of "restart ramipril if BP >150"
 _STOP = frozenset(["stop", "discontinue"])
 _LATER = frozenset(["if", "unless", "when", "once", "before", "prior", "pre"])  # "stop oxaliplatin if neuropathy worsens"
 _LATER_WORDS = 8  # words and marks after "stop"
@@ -235,6 +235,7 @@ class Scopes:
         """Return (first token, last token + 1) of the item before a condition at token `first`, if a mention begins it: "TPN if not eating"; otherwise two equal tokens."""
         start, last = own_item(self.words, first, begin, self.item_words)
         opens = start == begin or not self.words[start - 1][0].isalnum() or self.words[start - 1] in self.item_words.link
+        start = next((at for at in range(start, last) if self.words[at][0].isalnum()), last)  # after the mark of an item: "- TPN if …"
         start += start < last and self.words[start] in _ORDERED
         return (start, last) if opens and start in self.mentions.mention_ends else (first, first)
 
