@@ -29,7 +29,9 @@ HALTED = frozenset(["done", "omitted"])
 PASSED = frozenset(["historical", "over", "resolved", "done"])
 _BEFORE_ITEM = frozenset([",", ":", "(", "-", "/", "and", "&"])
 _ENDS_ITEM = frozenset([",", ":", ")"])
-_ORDERED = frozenset(["give", "offer", "repeat", "restart", "rpt", "then", "transfuse", "use"])  # before the treatment of "restart ramipril if BP >150"
+_ORDERED = frozenset(
+    ["give", "offer", "repeat", "restart", "rpt", "then", "transfuse", "use"]
+)  # before the treatment of "restart ramipril if BP >150"
 _STOP = frozenset(["stop", "discontinue"])
 _LATER = frozenset(["if", "unless", "when", "once", "before", "prior", "pre"])  # "stop oxaliplatin if neuropathy worsens"
 _LATER_WORDS = 8  # words and marks after "stop"
@@ -237,7 +239,8 @@ class Scopes:
         opens = start == begin or not self.words[start - 1][0].isalnum() or self.words[start - 1] in self.item_words.link
         start = next((at for at in range(start, last) if self.words[at][0].isalnum()), last)  # after the mark of an item: "- TPN if …"
         start += start < last and self.words[start] in _ORDERED
-        return (start, last) if opens and start in self.mentions.mention_ends else (first, first)
+        label = first > begin and self.words[first - 1] == ":"  # "Metformin: if eGFR falls, stop it"
+        return (start, last) if opens and not label and start in self.mentions.mention_ends else (first, first)
 
     def _is_later(self, at: int, end: int) -> bool:
         """Return whether a condition or a time follows an order to stop what token `at` names: "stop aspirin if dizzy"; `end` is the end of its clause."""
