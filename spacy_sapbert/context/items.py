@@ -9,7 +9,7 @@ from typing import NamedTuple
 # classes of the table of rules that name words of items
 NAMES = (
     *("link", "apart", "state", "assay", "study", "former", "after", "be", "tested", "sought", "subject", "reaction", "stated", "side", "finished"),
-    *("verb", "until", "dated", "relative", "seen", "matter", "degree", "resumed", "eye", "limb"),
+    *("verb", "until", "dated", "relative", "seen", "matter", "degree", "resumed", "eye", "limb", "exam"),
 )
 _MARKS = frozenset(',;:()[]|"<>')
 _OPENING = frozenset(":([=|")  # marks between an item and what is said of it: "HIV: negative", "HIV (negative)", "| HIV | negative |"
@@ -60,6 +60,7 @@ class Words(NamedTuple):
         degree: words that begin an item of its own: "gout and *high* falls risk".
         eye: words for an eye that begin a finding of it: "*LE* cataract".
         limb: findings after these letters that are of an arm or leg: "LE *edema*".
+        exam: more names of tests; a year after a test is the date of its result: "*HRCT* 2024".
     """
 
     link: AbstractSet[str] = frozenset()
@@ -87,6 +88,7 @@ class Words(NamedTuple):
     resumed: AbstractSet[str] = frozenset()
     eye: AbstractSet[str] = frozenset()
     limb: AbstractSet[str] = frozenset()
+    exam: AbstractSet[str] = frozenset()
 
     @classmethod
     def of(cls, classes: Mapping[str, Sequence[str]]) -> Words:
@@ -377,6 +379,12 @@ def _is_sought(words: Sequence[str], start: int, kinds: Words) -> bool:
     while words[end] not in _MARKS and words[end] not in kinds.link:
         end += 1
     return words[start] in kinds.sought and all(word in kinds.sought or word in kinds.assay or len(word) == 1 for word in words[start:end])
+
+
+def names_a_test(words: Sequence[str], kinds: Words) -> bool:
+    """Return whether one of some words is the name of a test: "HRCT", "colonoscopy"."""
+    endings = tuple(word[1:] for word in kinds.study if word.startswith("-"))
+    return any(word in kinds.study or word in kinds.exam or (endings and word.endswith(endings)) for word in words)
 
 
 def is_year(word: str) -> bool:

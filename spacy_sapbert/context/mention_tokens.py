@@ -20,7 +20,7 @@ class MentionTokens:
         after_mention: the tokens after mentions.
         findings: the token after a finding -> the first token of the longest one that ends there.
         finding_starts: the first tokens of `findings`, in order.
-        procedure_ends: the tokens after procedures.
+        procedure_ends: the token after a procedure -> the first token of the longest one that ends there.
         treatment_ends: the tokens after drugs and procedures.
         drugs: the first tokens of drugs.
     """
@@ -36,7 +36,10 @@ class MentionTokens:
             if kind == FINDING:
                 self.findings[end] = min(first, self.findings.get(end, first))
         self.finding_starts = sorted(set(self.findings.values()))
-        self.procedure_ends = {end for _, end, kind in marked if kind == PROCEDURE}
+        self.procedure_ends: dict[int, int] = {}
+        for first, end, kind in marked:
+            if kind == PROCEDURE:
+                self.procedure_ends[end] = min(first, self.procedure_ends.get(end, first))
         self.treatment_ends = {end for _, end, kind in marked if kind in (DRUG, PROCEDURE)}
         self.drugs = {first for first, _, kind in marked if kind == DRUG}
 

@@ -14,10 +14,12 @@ from .items import (
     ends_item,
     is_awaited,
     is_resumed,
+    is_year,
     item_before_comma,
     last_item,
     listed_items,
     main_clause,
+    names_a_test,
     own_item,
 )
 from .terminators import Terminators
@@ -27,6 +29,15 @@ HALTED = frozenset(["done", "omitted"])
 PASSED = frozenset(["historical", "over", "resolved", "done"])
 _BEFORE_ITEM = frozenset([",", ":", "(", "-", "/", "and", "&"])
 _ENDS_ITEM = frozenset([",", ":", ")"])
+_ORDERED = frozenset(
+    ["give", "offer", "repeat", "restart", "rpt", "then", "transfuse", "use"]
+)  # before the treatment of "restart ramipril if BP >150"
+_STOP = frozenset(["stop", "discontinue"])
+_LATER = frozenset(["if", "unless", "when", "once", "before", "prior", "pre"])  # "stop oxaliplatin if neuropathy worsens"
+_LATER_WORDS = 8  # words and marks after "stop"
+_AMOUNTS = frozenset(
+    ["ml", "mls", "cc", "l", "mg", "mcg", "g", "kg", "iu", "u", "units", "kcal", "cal", "calories", "h", "hrs", "hours", "x", "/", ":", "%"]
+)
 _AGE = re.compile(
     r"\b(?P<number>\d{1,3})[\s-]*(?:(?P<years>years?|yrs?|y)|months?|mo|weeks?|wk|days?)[\s./-]*(?:old|o)\b"
     r"|\b(?P<short>\d{2,3})\s?(?-i:[MF])\b|\baged (?P<aged>\d{1,3})\b(?! (?:months|weeks|days))",  # "72M", "aged 72"
@@ -71,8 +82,10 @@ class Scopes:
                 begin, end = self.bounds[place - 1], self.bounds[place]
                 if rule.category in HALTED and is_resumed(self.words, last, end, self.item_words):
                     continue
-                if rule.category == "done" and is_awaited(self.words, first, last, begin, self.item_words):
-                    continue  # "no driving until she is off her opioids"
+                if rule.category == "done" and (
+                    is_awaited(self.words, first, last, begin, self.item_words) or (self.words[first] in _STOP and self._is_later(last, end))
+                ):
+                    continue  # "no driving until she is off her opioids", "stop aspirin if dizzy"
                 stops = self.terminators.stops[rule.category]
                 leading = rule.direction == "leading" and sum(word[0].isalnum() for word in self.words[begin : min(first, begin + 12)]) < _LEADING
                 if rule.direction == "first":  # numbers may precede: "2) Start aspirin"
@@ -93,7 +106,8 @@ class Scopes:
                 if rule.direction == "opening":  # not after a mention: "HIV negative, …"
                     leading = not self._ends_item(rule.category, first, last, begin, end) and not self._is_compound(first)
                 if rule.direction == "beside":
-                    leading = last in self.mentions.finding_starts and (first == begin or self.words[first - 1] in _BEFORE_ITEM)
+                    named = self.mentions.drugs if rule.category == "done" else self.mentions.finding_starts  # "Was MST 60 bd"
+                    leading = last in named and (first == begin or self.words[first - 1] in _BEFORE_ITEM)
                 if (rule.direction in ("forward", "both", "list", "aside", "near") or leading or after > last) and after < end:
                     to = self._counted(after, end_here, rule.scope, 1)
                     if rule.direction == "near":
@@ -121,7 +135,7 @@ class Scopes:
                     word[0].isalnum() for word in self.words[last : min(end, last + 12)]
                 )
                 if (
-                    rule.direction in ("backward", "both", "own")
+                    rule.direction in ("backward", "both", "own", "sole")
                     or ending
                     or (rule.direction == "items" and self._ends_item(rule.category, first, last, begin, end))
                 ):
@@ -139,6 +153,8 @@ class Scopes:
                         if rule.direction == "items"
                         else self._own(first, from_here, rule.scope)
                         if rule.direction == "own"
+                        else self._sole(first, begin)
+                        if rule.direction == "sole"
                         else (self._counted(first, from_here, rule.scope, -1), first)
                     )
                     if rule.direction == "ending" and rule.category == "negated":
@@ -153,7 +169,19 @@ class Scopes:
                         start = last_item(self.words, start, first, self.mentions.findings.keys(), self.item_words)
                     if start < to:
                         found[rule.category, False].append((self.starts[start], self.ends[to - 1]))
+        found["historical", False] += self._dated()
         return [(key, _merged(spans)) for key, spans in found.items() if spans]
+
+    def _dated(self) -> list[Span]:
+        """Return (start, end) in characters of the findings and procedures with a year directly after them: "CVA 2015", "Chlamydia 2016 treated"."""
+        found = []
+        for at, word in enumerate(self.words):
+            if not is_year(word) or (at + 1 < len(self.words) and self.words[at + 1] in _AMOUNTS):
+                continue
+            first = self.mentions.findings.get(at, self.mentions.procedure_ends.get(at))
+            if first is not None and (at in self.mentions.findings or not names_a_test(self.words[first:at], self.item_words)):
+                found.append((self.starts[first], self.ends[at - 1]))
+        return found
 
     def _after_answer(self, start: int, first: int) -> int:
         """Return the token after the answer of another label between token `start` and the answer at token `first`: "Rash: no" in "Cough: yes, Rash: no"."""
@@ -231,6 +259,8 @@ class Scopes:
     def _own(self, first: int, begin: int, scope: int) -> tuple[int, int]:
         """Return (first token, last token + 1) of the last words of the item before token `first`, and of its list with "and": of "stroke or falls" in "…, stroke or falls risk"."""
         start, _ = own_item(self.words, first, begin, self.item_words)
+        if self.words[first] == "(" and start > begin and self.words[start - 1] == "on":  # "AKI on CKD (resolved)"
+            return own_item(self.words, start - 1, begin, self.item_words)
         alone = start < first and self.words[start] in self.item_words.degree
         for at in range(start + 1, first):
             if self.words[at] in self.item_words.degree or (
@@ -240,6 +270,20 @@ class Scopes:
         if start < first and not alone:
             start = listed_items(self.words, start, begin, self.item_words, joined=True)
         return max(start, self._counted(first, begin, scope, -1)), first
+
+    def _sole(self, first: int, begin: int) -> tuple[int, int]:
+        """Return (first token, last token + 1) of the item before a condition at token `first`, if a mention begins it: "TPN if not eating"; otherwise two equal tokens."""
+        start, last = own_item(self.words, first, begin, self.item_words)
+        opens = start == begin or not self.words[start - 1][0].isalnum() or self.words[start - 1] in self.item_words.link
+        start = next((at for at in range(start, last) if self.words[at][0].isalnum()), last)  # after the mark of an item: "- TPN if …"
+        start += start < last and self.words[start] in _ORDERED
+        label = first > begin and self.words[first - 1] == ":"  # "Metformin: if eGFR falls, stop it"
+        return (start, last) if opens and not label and start in self.mentions.mention_ends else (first, first)
+
+    def _is_later(self, at: int, end: int) -> bool:
+        """Return whether a condition or a time follows an order to stop what token `at` names: "stop aspirin if dizzy"; `end` is the end of its clause."""
+        near = self.words[at : min(end, at + _LATER_WORDS)]
+        return not _LATER.isdisjoint(near[: near.index(",")] if "," in near else near)
 
     def _is_assay(self, start: int, last: int) -> bool:
         """Return whether some tokens are the name of a disease and words for its test: "hepatitis C antibodies"."""

@@ -14,6 +14,7 @@ TITLES = Path(__file__).parents[1] / "data" / "section_titles.tsv"
 MAX_TITLE = 60  # characters
 REMEMBERED = 50_000  # characters; the sections of longer notes are not cached
 PART, OTHER = "part", "other"
+BACKGROUND = "background"  # "Background: IHD, BPH" is the past history, "Background: This man has had a cough" is not
 # "Mother:" begins a family history that ends at the end of its line, or where the text is about the patient again
 RELATIVE, FAMILY = "relative", "family_history"
 MEDICATIONS = "medications"  # kind of the sections that list drugs
@@ -36,6 +37,12 @@ _WORD = re.compile(r"[^\W\d_]+")
 _SAYS = re.compile(
     r"\b(?:is|are|was|were|has|have|had|will|shows?|showed|reveals?|revealed|demonstrates?|demonstrated)\b", re.IGNORECASE
 )  # a sentence
+# a verb, an age or a duration: what follows is no list of diseases
+_TELLS = re.compile(
+    rf"{_SAYS.pattern}|\b(?:presents|presented|presenting|admitted|admission|diagnosed|referred|this|these|we|\d{{1,3}}[ -]?(?:y|yo|yrs?|years?|[mf])\b(?! ago)|"
+    r"\d{1,2}/(?:7|52|12)|(?:patient|pt|man|woman|lady|gentleman)\b)",
+    re.IGNORECASE,
+)
 # the beginning of a sentence about the patient, after one about a relative
 _PATIENT = re.compile(
     r"(?<=[.;!?])[ \t]+(?=(?:(?:the[ ]|this[ ]|our[ ])?(?:patient|pt)|i(?!\.)|we|today|here|(?:now[ ])?(?:presents|presenting|denies|reports)|now[ ](?:here|admitted)|"
@@ -135,11 +142,21 @@ def _find_sections(text: str) -> list[Section]:
             continue
         if kind == PART:
             kind = around if around in WITH_PARTS else "exam"
+        elif kind == BACKGROUND:
+            kind = "history" if _is_list(text, heading, end) else "present_illness"
         elif kind == "":
             kind = around if around in WITH_ITEMS else OTHER
         sections.append(_section(text, heading, kind, end))
         around = kind
     return sections
+
+
+def _is_list(text: str, heading: _Heading, end: int) -> bool:
+    """Return whether the line after a heading has no verb and no age: "Background: IHD (PCI 2016), BPH"."""
+    body = _AFTER.match(text, heading.end)
+    assert body is not None  # it matches the empty text
+    line = text.find("\n", body.end(), end)
+    return _TELLS.search(text, body.end(), line if line >= 0 else end) is None
 
 
 def _section(text: str, heading: _Heading, kind: str, end: int) -> Section:
@@ -291,7 +308,7 @@ def titles() -> dict[str, tuple[str, bool]]:
 @lru_cache(maxsize=1)
 def section_kinds() -> frozenset[str]:
     """Return the kinds that a section may have."""
-    return frozenset(kind for kind, _ in titles().values() if kind not in (PART, RELATIVE)) | {OTHER, FAMILY}
+    return frozenset(kind for kind, _ in titles().values() if kind not in (PART, RELATIVE, BACKGROUND)) | {OTHER, FAMILY}
 
 
 @lru_cache(maxsize=1)

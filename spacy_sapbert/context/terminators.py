@@ -36,16 +36,20 @@ DOUBTS = frozenset(["uncertain", "suspected"])
 ENDED_NOW = frozenset(["family", "historical", "listed"])  # what a line about now ends; not a condition: "Return if:", "Temp 101"
 _JOINED_WORDS = 25  # words and marks in which the "and" or "or" of a list is looked for
 _LISTED_WORDS = 80  # words and marks in which the "or" at the end of a list of denied findings is looked for
+_SPACED_BREAKS = 6
 _DATED_WORDS = 15  # words and marks after a statement in which a year is looked for
 _BEFORE_FINDING = frozenset(["a", "an", "the", "history", "hx", "of"])  # words between the beginning of an item and its finding
 _LISTS = frozenset(["denies", "denied", "denying", "deny", "history", "hx", "negative", "h"])  # words of denials that lists follow; "h" of "h/o"
 _TOLD = frozenset(["had", "was", "were", "did", "died"])  # words of a sentence that tells what was, and is no plan
 _OF = frozenset(["", "of", "in", "on", "to", "from", "with"])  # words after the noun that names a finding; "": it is the last word
-# a line that begins with a time or a vital sign is about now: "10:30 vomited", "15min: nausea", "HR 140, pale", but not "T2DM"
+# a line that begins with a time, a vital sign or a laboratory value is about now: "10:30 vomited", "15min: nausea", "HR 140, pale", "CRP 188", but not "T2DM"
 _NOW_LINE = re.compile(
-    r"[ \t]*(?:\d{1,2}:\d\d\b|\d{4} ?(?:hrs?|h)\b|0\d{3}\b|\d{1,3} ?min\b|(?:HR|BP|RR|SpO2|Sats?|GCS|Temp|Fever)[ :]{0,2}\d|T(?:[ :]{1,2}\d|(?:3\d|9\d|10\d)\b))"
+    r"[ \t]*(?:\d{1,2}:\d\d\b|\d{4} ?(?:hrs?|h)\b|0\d{3}\b|\d{1,3} ?min\b|(?:HR|BP|RR|SpO2|Sats?|GCS|Temp|Fever|Na|K|Urea|Creat?|CRP|ESR|WCC|WBC|Hb|Hgb|Plts?|ALT|AST|ALP|Bili|INR|Trop|Lactate)[ :]{0,2}\d|T(?:[ :]{1,2}\d|(?:3\d|9\d|10\d)\b))"
 )
 _BLANK = re.compile(r"\n[ \t]*\n")
+_TIGHT = re.compile(r"\S[ \t]*\n[ \t]*\S")  # two lines without a blank one between them
+_MARKED = re.compile(r"[ \t]*(?:\d{1,2}[.)]|[-*•])")
+LISTED = "listed"
 
 
 class Terminators:
@@ -258,6 +262,8 @@ class Terminators:
                 return True
             place = bisect_right(self.note.section_starts, char) - 1
             begin = bisect_left(self.starts, self.note.sections[place].body)
+        elif category == LISTED and self._is_after_list(token):
+            return True
         else:
             begin = self.bounds[bisect_right(self.bounds, token) - 1]
         return any(
@@ -291,6 +297,22 @@ class Terminators:
         section = bisect_right(self.note.section_starts, self.starts[at]) - 1
         clause = bisect_right(self.bounds, at) - 1
         return self._paragraphs[section] <= self.starts[self.bounds[clause]] and clause not in self._clauses_with_relatives
+
+    def _is_after_list(self, at: int) -> bool:
+        """Return whether a blank line ends the past history before a token: "PMH: asthma, gout", a blank line, "Chest clear".
+
+        It does not if the lines of the whole note, or the items of the list, are separated by blank lines.
+        """
+        section = bisect_right(self.note.section_starts, self.starts[at]) - 1
+        end, body, text = self._paragraphs[section], self.note.sections[section].body, self.note.text
+        if end > self.starts[at] or self._is_spaced:
+            return False
+        return _MARKED.match(text, body) is None or _MARKED.match(text, end) is None
+
+    @cached_property
+    def _is_spaced(self) -> bool:
+        """Whether a blank line stands after each line of a note with several lines."""
+        return self.note.text.count("\n") > _SPACED_BREAKS and _TIGHT.search(self.note.text) is None
 
     @cached_property
     def _clauses_with_relatives(self) -> set[int]:

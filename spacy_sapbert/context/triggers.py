@@ -50,7 +50,7 @@ ADULT = "adult"  # a rule that holds in notes about an adult only
 DIRECTIONS = frozenset(
     [
         *("forward", "backward", "both", "leading", "first", "ending", "inside", "list", "opening", "items", "either", "closing", "aside", "own"),
-        *("near", "beside", SECTION),
+        *("near", "beside", "sole", SECTION),
     ]
 )
 AT_STUDY = "study"  # after "@", of a terminator: the scope ends where the item of the test begins: "and the CT showed"
@@ -75,7 +75,7 @@ class Rule(NamedTuple):
 
     Attributes:
         category: a status, a category of `PARTIAL`, "present", "decided", "end" or "pseudo".
-        direction: forward, backward, both, leading, first, ending, closing, inside, list, opening, items, either, aside, own, near or beside; for "end" the categories
+        direction: forward, backward, both, leading, first, ending, closing, inside, list, opening, items, either, aside, own, sole, near or beside; for "end" the categories
             whose scope it ends, separated by commas.
         scope: maximum number of words in the scope; 0: the whole clause. For "end" the number of words of the trigger after which scopes end.
         sections: kinds of the sections in which it has an effect; empty: all. For "end", it may be one of `TERMINATED`.

@@ -127,7 +127,7 @@ def test_long_bad_input_is_read_in_linear_time(text: str) -> None:
 def test_titles_are_in_lower_case_and_of_known_kinds() -> None:
     kinds = {kind for kind, _ in titles().values()}
     named = (Section.__doc__ or "").replace(",", " ").replace(".", " ").split()
-    assert kinds - {"part", "relative"} <= set(named)
+    assert kinds - {"part", "relative", "background"} <= set(named)
     assert all(title == title.lower().strip() for title in titles())
 
 
@@ -181,6 +181,20 @@ def test_a_family_history_of_one_relative_ends_where_the_text_is_about_the_patie
 
 def test_background_is_the_history() -> None:
     assert [section.kind for section in find_sections("BG: epilepsy")] == ["history"]
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("Background: IHD (PCI 2016), BPH", "history"),
+        ("Background:\nT2DM, AF\nWe saw him today.", "history"),
+        ("Background: He was well.", "present_illness"),
+        ("Background: 72F, cough", "present_illness"),
+        ("Background: 3/52 cough", "present_illness"),
+    ],
+)
+def test_a_list_after_background_is_the_past_history(text: str, kind: str) -> None:
+    assert find_sections(text)[0].kind == kind
 
 
 def test_a_sentence_is_no_heading():
