@@ -22,8 +22,8 @@ PIPELINES = {"with the recogniser": 1, "without the recogniser": 0}
 PASSES = ("cold", "warm")
 PROTOCOL = (
     f"`spacy_sapbert.load()`, with the linker `open`, on {NOTES} distinct MTSamples notes, cut to {WORDS} words; `recogniser=False` leaves `clinical_mentions` out. "
-    "CPU time of the process, with one thread of PyTorch and of the index. Everything is loaded before, on a text without a mention of the notes. cold: the notes for the first "
-    "time; warm: the same notes again, whose answers are in the caches. The components get all notes one after another, in batches of 64, as in `nlp.pipe`. "
+    "CPU time of the process, with one thread of PyTorch and of the index. Everything is loaded before, on a text without a mention of the notes, and left "
+    "out of garbage collections, as `link` and `annotate` do. cold: the notes for the first time; warm: the same notes again, whose answers are in the caches. The components get all notes one after another, in batches of 64, as in `nlp.pipe`. "
     f"Each pipeline in a process of its own, in turn, {ROUNDS} rounds, medians."
 )
 

@@ -85,6 +85,7 @@ def pipeline_parts(notes: str, recogniser: str) -> dict[str, Any]:
     import torch
 
     import spacy_sapbert
+    from spacy_sapbert.memory import leave_out_of_collections
 
     torch.set_num_threads(1)
     texts = json.loads(Path(notes).read_text(encoding="utf-8"))
@@ -92,6 +93,7 @@ def pipeline_parts(notes: str, recogniser: str) -> dict[str, Any]:
     list(nlp.pipe(["No zebra was seen."]))  # loads all files
     linker: Any = nlp.get_pipe("sapbert_linker")
     linker.index.threads = 1
+    leave_out_of_collections()
     found: dict[str, Any] = {}
     for label in ("cold", "warm"):
         start = time.process_time()
