@@ -13,7 +13,7 @@ from ..kb.knowledge_base import MatchableName
 from ..kb.writing import CAPITALS, MEASURED, NOT_LOWER, POSSESSIVE, fits, has_value, in_capitals, is_acronym, is_mostly_capitals, is_possessive
 from .beside import is_after_title
 from .units import is_unit
-from .word_lists import abbreviations, is_plain, known_words, plain_words
+from .word_lists import abbreviations, is_plain, known_words, meant_abbreviations, plain_words
 from .words import form_of
 
 SYMBOL_LETTERS = 3  # "Mg", "Pap", "Na"; a longer word with one capital is an ordinary word at the beginning of a name
@@ -83,9 +83,12 @@ def case_in_sources(texts: Iterable[str]) -> str:
 
 
 def ends_in_capital_s(texts: Iterable[str]) -> bool:
-    """Return whether all sources write a word as an acronym that ends in a capital "S": "CRMS", but not "DVTs"."""
+    """Return whether all sources write a word as an acronym that ends in a capital "S": "CRMS", but not "DVTs".
+
+    If the word without it is an abbreviation whose meanings are known, it may be meant: "AAA" is found although the name is "AAAS".
+    """
     texts = list(texts)
-    return bool(texts) and all(is_acronym(text) and text.endswith("S") for text in texts)
+    return bool(texts) and all(is_acronym(text) and text.endswith("S") and text[:-1].lower() not in meant_abbreviations() for text in texts)
 
 
 def has_word_in_capitals(words: Sequence[str], texts: Iterable[str], stop_words: Collection[str]) -> bool:
