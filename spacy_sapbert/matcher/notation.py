@@ -27,7 +27,7 @@ _PLACES = tuple(
         (_CYCLE, rf"\b(?P<place>C\d{{1,2}})[ \t]*(?:/[ \t]?)?(?:D\d{{1,2}}\b|{_OF_CYCLE}|(?:chemo|FOLF|R-CHOP)|of[ \t]+\d)", 0),
         (
             _CYCLE,
-            rf"{_FOR_CYCLE}(?P<place>C\d{{1,2}})(?=[ \t]*(?:$|[.,;)]|(?:chemo\w*|next|on|this|today|tomorrow|tmrw|treatment|well|with)\b))",
+            rf"{_FOR_CYCLE}(?P<place>C\d{{1,2}})(?=[ \t]*(?:$|[.,;)]|(?:chemo\w*|fine|next|ok|on|this|today|tomorrow|tmrw|treatment|well|with)\b))",
             re.MULTILINE,
         ),
         # a day: "by D5", "Rpt D10", "bloodspot D5"

@@ -17,6 +17,7 @@ from spacy_sapbert.matcher.notation import notations
         ("C5 D1 of carbo/pem today.", ["C5"]),
         ("C4 given, C5 due next week.", ["C4", "C5"]),
         ("C2 of 6", ["C2"]),
+        ("Admitted for C3, tolerated C2 fine", ["C3", "C2"]),
         ("here for C5 fusion", []),
         ("C3 delayed due to neutropenia", ["C3"]),
         ("C5 weakness due to C5 disc, C5 due to disc", []),
