@@ -26,7 +26,7 @@ class Hint(NamedTuple):
     Attributes:
         concept: id of its concept.
         meaning: the meaning in words.
-        side: where the words stand: "before", "after", "next" or "near", see the table. All but "near" stand in the same sentence.
+        side: where the words stand: "before" (also with a colon after them), "after", "next" or "near", see the table. All but "near" stand in the same sentence.
         distance: words from the abbreviation to the nearest of them, 1 if it is directly beside it.
     """
 
@@ -50,7 +50,8 @@ def hints(text: str, start: int, end: int) -> Iterator[Hint]:
     first, last = _sentence(text, start, end)
     before, after = tokens_of(text[first:last], start - first, end - first)
     left, right = tokens_of(text, start, end)
-    there = {"before": set(before[-1:]), "after": set(after[:1]), "next": set(after[:NEXT]), NEAR: {*left, *right}}
+    heading = before[-2:-1] if before[-1:] == [":"] else []  # "SpO2: RA"
+    there = {"before": {*before[-1:], *heading}, "after": set(after[:1]), "next": set(after[:NEXT]), NEAR: {*left, *right}}
     there["next"] |= _levels(text[end : min(last, end + _LEVELS_NEXT)])
     there[NEAR] |= _levels(text[max(0, start - _LEVELS_NEAR) : start]) | _levels(text[end : end + _LEVELS_NEAR])
     capitals = text[start:end].isupper()

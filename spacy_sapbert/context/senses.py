@@ -28,6 +28,8 @@ WORD_LETTERS = 4  # a shorter word is often an abbreviation even in lower case: 
 # a value without its last digit: "SBP in the low 90s", "dropped to the 80s", but not "in his 60s"
 _TENS = re.compile(r"[ \t]+(?:(?!his\b|her\b|their\b)[a-z]+[ \t]+){0,5}\d{1,2}0'?s\b", re.IGNORECASE)
 _AMOUNTS = MEASURED - {"T060"}  # a value is no result of an imaging: "HCT 33" is no head CT
+PERCENT_ODDS = 100.0  # a receptor is so many times as probable if a percentage follows: "ER 95%" is the share of cells that have it
+_PERCENT = re.compile(r"[ \t]*[:=]?[ \t]*[<>~≈]?[ \t]*\d{1,3}(?:[ \t]?[-–][ \t]?\d{1,3})?[ \t]?%")
 HINT_ODDS = 1e6  # a meaning is so many times as probable if words around the abbreviation point to it, see `sense_words`
 SHORT_WORDS = frozenset(["arm", "ear", "eye", "leg", "hip", "toe", "jaw", "lip", "rib", "sad"])  # but these are words
 NO_ABBREVIATION = "not an abbreviation"  # how the lists mark a word that is what it says: "ache", "pH"
@@ -113,7 +115,7 @@ class Senses:
             meanings = [option.meaning for option in known]
             probabilities = model.probabilities(model.evidence(meanings, context, in_note))
             if has_value(text[span.end_char : span.end_char + 24]):
-                probabilities = self._measured(known, probabilities, kb)
+                probabilities = self._measured(known, probabilities, kb, percent=_PERCENT.match(text, span.end_char) is not None)
             if context.case == UPPER and not in_capitals(text, span.start_char, span.end_char):
                 probabilities = _in_their_case(known, probabilities)
             if hinted:
@@ -122,10 +124,12 @@ class Senses:
             chosen.append(None if known[int(np.argmax(probabilities))].meaning.name == NO_ABBREVIATION else self._choice(known, probabilities))
         return chosen
 
-    def _measured(self, known: Sequence[Option], probabilities: Any, kb: KnowledgeBase) -> Any:
-        """Return the probabilities if a value follows ("ALT 190"): tests and vital signs become `VALUE_ODDS` times as probable."""
-        tests = [option.concept is not None and not MEASURED.isdisjoint(kb.types_of(kb.row_of(option.concept))) for option in known]
-        raised = probabilities * np.where(tests, VALUE_ODDS, 1.0)
+    def _measured(self, known: Sequence[Option], probabilities: Any, kb: KnowledgeBase, *, percent: bool) -> Any:
+        """Return the probabilities if a value follows ("ALT 190"): tests and vital signs become more probable; with a percentage, receptors, too ("ER 95%")."""
+        rows = [None if option.concept is None else kb.row_of(option.concept) for option in known]
+        tests = [row is not None and not MEASURED.isdisjoint(kb.types_of(row)) for row in rows]
+        receptors = [percent and row is not None and _is_receptor(row, kb) for row in rows]
+        raised = probabilities * np.where(receptors, PERCENT_ODDS, np.where(tests, VALUE_ODDS, 1.0))
         return np.minimum(raised / raised.sum(), MOST)
 
     def _choice(self, known: Sequence[Option], probabilities: Any) -> Choice:
@@ -232,8 +236,10 @@ def _with_hints(known: List[Option], text: str, start: int, end: int, kb: Knowle
         kb: the knowledge base; meanings that it does not have do not count.
     """
 
+    percent = _PERCENT.match(text, end) is not None
+
     def is_measured(row: int) -> bool:
-        return not _AMOUNTS.isdisjoint(kb.types_of(row))
+        return not _AMOUNTS.isdisjoint(kb.types_of(row)) or (percent and _is_receptor(row, kb))
 
     valued = has_value(text[end : end + 24]) or _TENS.match(text, end) is not None
     valued = valued and any(option.concept is not None and is_measured(kb.row_of(option.concept)) for option in known)
@@ -248,6 +254,10 @@ def _with_hints(known: List[Option], text: str, start: int, end: int, kb: Knowle
         if all(option.concept != concept for option in more):
             more.append(Option(Meaning(normal(text[start:end]), hint.meaning, (hint.concept,), UNLISTED), concept))
     return more, hinted
+
+
+def _is_receptor(row: int, kb: KnowledgeBase) -> bool:
+    return kb.canonical_name_of(row).lower().endswith(" receptor")
 
 
 def _in_their_case(known: Sequence[Option], probabilities: Any) -> Any:

@@ -14,7 +14,7 @@ from ..errors import fail
 from ..kb import semantic_types
 from ..kb.concept import ENGLISH, stem
 from ..kb.knowledge_base import KnowledgeBase, MatchableName
-from ..kb.writing import POSSESSIVE, is_acronym
+from ..kb.writing import CAPITALS, POSSESSIVE, is_acronym
 from . import letter_case
 from .phrases import MAX_WORDS, Collected, Phrases, union, word_hash
 from .sites import BODY
@@ -101,6 +101,8 @@ class NameCollector:
         counts = {} if counts is None else counts
         whole, unmarked = Collected(), Collected()  # unmarked: without punctuation, so that "hypotonia, generalized" is also found without its comma
         possessives: list[tuple[list[int], str]] = []  # added last: a word that is a name in any form keeps its label
+        in_s: dict[int, str] = {}  # hash of an acronym that ends in a capital "S" -> its label
+        other_words: set[int] = set()  # hashes of the other names of one word
         look = lru_cache(_WORDS)(self._looked_at)
         label_of = lru_cache(None)(self._label)
         for name in names:
@@ -121,13 +123,22 @@ class NameCollector:
             if case == POSSESSIVE:
                 possessives.append((hashes, label))
                 continue
+            if len(hashes) == 1:
+                if case.startswith(CAPITALS) and letter_case.ends_in_capital_s(name.texts):
+                    in_s.setdefault(hashes[0], label)
+                else:
+                    other_words.add(hashes[0])
             whole.add(hashes, label)
             bare = [hashed for hashed, word in zip(hashes, found) if word[0].isalnum()]
             if 1 < len(bare) < len(hashes) and not letter_case.are_joined_letters(found):  # "HR+" is not "HR"
                 unmarked.add(bare, label)
         for hashes, label in possessives:
             whole.add(hashes, label)
-        return union([whole.phrases(), unmarked.phrases()])
+        only_in_s = Collected()
+        for hashed, label in in_s.items():
+            if hashed not in other_words:
+                only_in_s.add([hashed], label.replace(CAPITALS, CAPITALS + letter_case.WITH_S, 1))
+        return union([only_in_s.phrases(), whole.phrases(), unmarked.phrases()])
 
     def _may_be_looked_for(self, name: MatchableName, found: Sequence[str]) -> bool:
         """Return whether a name, given with its words, has a length that is looked for, and does not only qualify."""

@@ -9,6 +9,7 @@ from spacy.tokens import Doc, Span
 from spacy.util import filter_spans
 
 from ..doc.spans import CORRECTED, set_spans
+from ..kb.concept import ENGLISH
 from .joining import Match, chosen, trimmed, with_items
 from .sites import without_sites
 from .skipped import places_without_mentions
@@ -39,7 +40,7 @@ def write_names(
     cut = [trimmed(Match(ent.start_char, ent.end_char, ent.label_), text) for ent in doc.ents] if join and not spans_key else []
     _split(doc, [offset for match in [*matches, *cut] for offset in (match.start, match.end)])
     before = [] if spans_key else [Match(ent.start_char, ent.end_char, ent.label_, ent=ent) for ent in doc.ents]
-    skipped = places_without_mentions(text, is_body) if join and before else ()  # a recogniser also marks headings
+    skipped = places_without_mentions(text, is_body, is_english=doc.lang_ in ENGLISH) if join and before else ()  # a recogniser also marks headings
     kept, others = chosen(before, matches, text=text, join=join, overwrite=overwrite, skipped=skipped)
     if all_key is not None:  # without this group, sites would be lost
         parts = [one for one in others if one.part]

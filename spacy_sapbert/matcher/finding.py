@@ -10,6 +10,7 @@ from .beside import FINDING
 from .contrast import PROCEDURE, with_contrast
 from .defined import with_defined
 from .fractures import with_kind_of_fracture
+from .frequencies import without_frequencies
 from .headed import is_warm_and_dry
 from .in_context import as_tests, as_vaccines, with_headings, with_letters
 from .itemised import items_of
@@ -37,7 +38,8 @@ def find_names(text: str, lookup: Lookup) -> list[Match]:
     matches, wholes, taken = _longest(reading, lookup, meant)
     if not lookup.forms.is_english:
         return [*with_defined(matches, text, meant.skipped, is_english=False), *wholes]
-    matches = without_days(with_product_words(with_letters(matches, text, lookup), text), text)
+    matches = with_product_words(with_letters(matches, text, lookup), text)
+    matches = without_frequencies(without_days(matches, text), text)
     matches = as_vaccines(as_tests(matches, text, lookup), text, lookup)
     matches = with_headings(matches, text, lookup, meant.skipped)
     found = [

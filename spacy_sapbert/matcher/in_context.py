@@ -12,8 +12,10 @@ from .interrupted import interrupted
 from .joining import WHOLE, Match, Places
 from .letter_pairs import letter_pairs
 from .letters import letters
+from .levels import levels
 from .listed import Listed, listed
 from .lookup import Lookup
+from .on_air import on_air
 from .products import DRUG
 from .results import LEVEL, READ, has_result
 from .vaccines import VACCINE, vaccines
@@ -25,7 +27,7 @@ def with_letters(matches: list[Match], text: str, lookup: Lookup) -> list[Match]
     """Add what is a name only with the text around it.
 
     These are letters for findings ("N/V/D") or vital signs ("T 37.2"), words for findings in a list ("urgency, frequency") or in a phrase ("after a fall"),
-    tests before values, and names that an abbreviation interrupts.
+    tests before values, names that an abbreviation interrupts, levels of the spine ("L5 root"), and room air ("sats 98% OA").
 
     Names that were found in their place are removed.
 
@@ -42,7 +44,8 @@ def with_letters(matches: list[Match], text: str, lookup: Lookup) -> list[Match]
 
     in_words = [one for one in worded(text) if not is_inside_name(one)]  # "fall at home" is a name
     one_letter = ((one.start, one.start + 1, one.name) for one in (*letters(text), *vital_signs(text)))
-    found = sorted([*one_letter, *listed(text), *letter_pairs(text), *glued(text), *in_words, *interrupted(text)], key=lambda one: (one[0], -one[1]))
+    others = (*listed(text), *letter_pairs(text), *glued(text), *in_words, *interrupted(text), *levels(text), *on_air(text))
+    found = sorted([*one_letter, *others], key=lambda one: (one[0], -one[1]))
     more: list[Match] = []
     for (start, end, name), label in zip(found, lookup.labels_of([name for _, _, name in found])):
         if label is not None and (not more or start >= more[-1].end):

@@ -13,6 +13,8 @@ from .word_lists import is_plain
 _SIGNS = " \t\n,;:.–—"
 # the end of a section or list item that a recogniser took with the next one, and the number of an item: "Respiratory\n- Auscultation", "5)venous stasis"
 _OTHER_ITEM = re.compile(r".*(?:\.,|\n\s*(?:[-*•]|\d{1,2}[.)])|\n\s*\n)\s*|\(?\d{1,2}[.)]\s*(?=[^\W\d])", re.DOTALL)
+_FIRST_DASH = re.compile(r"^[-–][ \t]*(?=[^\W\d_])")  # a dash before a word
+_RESULT = re.compile(r"(?<=\w)[ \t]+(?:neg|pos)\.?$", re.IGNORECASE)
 MODIFIERS = frozenset(["ANAT", "PHEN", "CONC"])  # groups of names that often only describe what follows: "thyroid function", "metabolic profile"
 MEASURED = frozenset(["CHEM", "PROC"])  # groups of names that are a part of a finding: "sodium" in "sodium and potassium are low"
 HABIT = "ACTI"  # group of what people do: "alcohol" in "alcohol or illicit drug use"
@@ -24,6 +26,7 @@ MEANT = frozenset(
 _OF_SKULL = re.compile(r"caput|cranial|fontanel|overrid", re.IGNORECASE)  # sutures near these words are joints of the skull
 _NEAR = 40  # characters beside a word that are read
 _VERB = re.compile(r"[a-z]+(?:ed|(ing))", re.IGNORECASE)
+_NO_MENTIONS = frozenset(["bro", "neg", "pls", "plz", "pos", "sis"])  # words that are no mention by themselves, unless they are in capitals
 SHORT = 2  # letters; an entity of at most so many letters is dropped, unless a name was found in its place
 
 
@@ -87,7 +90,7 @@ def chosen(
     - but a part of the body, a process or a concept that is the only name in a longer finding, test or procedure is dropped, and the entity is kept
       ("thyroid function" is kept, "thyroid" is not);
     - an entity that overlaps no name is kept, unless its words are plain English ("symptoms", "overall quality", but not those of `MEANT`), it is only a verb ("retracted",
-      "dissecting", but also "dilated"), it has at most two letters or none, or it is in a skipped part of the text. Signs at its ends are left out (", neck").
+      "dissecting", but also "dilated") or a word such as "neg", it has at most two letters or none, or it is in a skipped part of the text. Signs at its ends are left out (", neck").
 
     Args:
         before: entities of the recogniser.
@@ -174,7 +177,7 @@ def _joined(entities: Sequence[Match], found: Sequence[Match], text: str, skippe
         word = text[entity.start : entity.end]
         if len(word) <= SHORT or not any(map(str.isalpha, word)) or (not _is_meant(word, text, entity) and all(map(is_plain, word.lower().split()))):
             return False
-        if entity.label in WHOLE and _is_verb(word, entity.label):
+        if (word.lower() in _NO_MENTIONS and not word.isupper()) or (entity.label in WHOLE and _is_verb(word, entity.label)):
             return False
         if taken.overlap(entity.start, entity.end) or means_something_else(text, entity.start, entity.end, entity.label):
             return False
@@ -209,10 +212,11 @@ def _without_modifiers(names: Sequence[Match], entities: Sequence[Match]) -> lis
 
 
 def trimmed(entity: Match, text: str) -> Match:
-    """Return an entity without what a recogniser takes with it: signs at its ends (", neck"), and another item ("5)venous stasis")."""
+    """Return an entity without what a recogniser takes with it: signs at its ends (", neck", "-pls"), another item ("5)venous stasis"), "neg" after a test."""
     word = text[entity.start : entity.end].rstrip(_SIGNS)
+    word = word[: result.start()] if (result := _RESULT.search(word)) is not None else word
     end = entity.start + len(word)
     if (other := _OTHER_ITEM.match(word)) is not None:
         word = word[other.end() :]
-    start = end - len(word.lstrip(_SIGNS))
+    start = end - len(_FIRST_DASH.sub("", word.lstrip(_SIGNS)))
     return entity if (start, end) == (entity.start, entity.end) or start >= end else Match(start, end, entity.label)

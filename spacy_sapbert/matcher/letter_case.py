@@ -13,12 +13,13 @@ from ..kb.knowledge_base import MatchableName
 from ..kb.writing import CAPITALS, MEASURED, NOT_LOWER, POSSESSIVE, fits, has_value, in_capitals, is_acronym, is_mostly_capitals, is_possessive
 from .beside import is_after_title
 from .units import is_unit
-from .word_lists import abbreviations, is_plain, known_words, plain_words
+from .word_lists import abbreviations, is_plain, known_words, meant_abbreviations, plain_words
 from .words import form_of
 
 SYMBOL_LETTERS = 3  # "Mg", "Pap", "Na"; a longer word with one capital is an ordinary word at the beginning of a name
 WITH_HINT = " with hint"  # the name counts only if words around it point to a meaning, see `context.sense_words`: "SRS" near "brain"
 WITH_VALUE = " with value"  # the name counts only if a value follows: "Hb 98", "weight 71 kg"
+WITH_S = " with s"  # the name ends in a capital "S", which is no plural: "CRMS" is not found as "CRM"
 IN_PLURAL = "in plural"  # the singular is a plain word, and no name: "palps" is, "palp" is palpation
 _VALUE_READ = 24  # characters after a word in which its value begins
 _LONG_LINE = 200  # characters; of a longer line only the text near the word is read
@@ -81,6 +82,15 @@ def case_in_sources(texts: Iterable[str]) -> str:
     return ""
 
 
+def ends_in_capital_s(texts: Iterable[str]) -> bool:
+    """Return whether all sources write a word as an acronym that ends in a capital "S": "CRMS", but not "DVTs".
+
+    If the word without it is an abbreviation whose meanings are known, it may be meant: "AAA" is found although the name is "AAAS".
+    """
+    texts = list(texts)
+    return bool(texts) and all(is_acronym(text) and text.endswith("S") and text[:-1].lower() not in meant_abbreviations() for text in texts)
+
+
 def has_word_in_capitals(words: Sequence[str], texts: Iterable[str], stop_words: Collection[str]) -> bool:
     """Return whether all sources write a stop word of a name in capitals: "HER family" is not "her family", "IT band" is not "it band".
 
@@ -118,6 +128,10 @@ def is_written_so(text: str, start: int, end: int, required: str) -> bool:
         required: what `required_case` returned.
     """
     word, after = text[start:end], text[end : end + _VALUE_READ]
+    if required.startswith(CAPITALS + WITH_S):
+        if not word.lower().endswith("s"):
+            return False
+        required = required.replace(WITH_S, "", 1)
     if required == IN_PLURAL:
         if word.lower() in plain_words():
             return False

@@ -29,7 +29,8 @@ class Meant:
 
     def __init__(self, reading: Reading, lookup: Lookup) -> None:
         self._reading, self._lookup = reading, lookup
-        self.skipped, self._tests = places_without_mentions(reading.text), headings_of_tests(reading.text)
+        self.skipped = places_without_mentions(reading.text, is_english=lookup.forms.is_english)
+        self._tests = headings_of_tests(reading.text)
 
     def match(self, places: Sequence[int], given: str, *, nested: bool = False, part: bool = False) -> Match | None:
         """Return the match of the words at some positions; None if they are not meant as the name.

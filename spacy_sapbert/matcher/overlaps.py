@@ -11,6 +11,10 @@ from .parts import CONJUNCTIONS
 from .reading import Reading
 from .sites import BODY
 
+_LITTLE = frozenset(
+    ["a", "an", "at", "for", "had", "has", "have", "having", "in", "is", "on", "the", "was", "with"]
+)  # words that say little at the beginning of a name
+
 
 def gives_way(reading: Reading, lookup: Lookup, at: int, end: int) -> bool:
     """Return whether an English name is not chosen, because another one begins in it and goes beyond it.
@@ -21,7 +25,9 @@ def gives_way(reading: Reading, lookup: Lookup, at: int, end: int) -> bool:
         at: position of the first word of the name.
         end: the position after its last word.
     """
-    return lookup.forms.is_english and (_is_site_of_longer(reading, lookup, at, end) or _overlaps_longer(reading, lookup, at, end))
+    return lookup.forms.is_english and (
+        _is_site_of_longer(reading, lookup, at, end) or _overlaps_longer(reading, lookup, at, end) or _begins_with_little_word(reading, at, end)
+    )
 
 
 def _is_site_of_longer(reading: Reading, lookup: Lookup, at: int, end: int) -> bool:
@@ -47,6 +53,12 @@ def _overlaps_longer(reading: Reading, lookup: Lookup, at: int, end: int) -> boo
     if not starts or lookup.group_of(reading.label_of_kb(at)) != FINDING:
         return bool(starts)
     return any(found[start - 1].group().lower() in CONJUNCTIONS for start in starts)
+
+
+def _begins_with_little_word(reading: Reading, at: int, end: int) -> bool:
+    """Return whether a name begins with a word such as "on" or "has", and the next word begins a name that goes beyond it: "on pap" before "smear"."""
+    first = reading.found[at].group().lower()
+    return end - at > 1 and first in _LITTLE and reading.right.get(at) is None and at + 1 + int(reading.lengths[at + 1]) > end
 
 
 def overlapping(reading: Reading, taken: Iterable[tuple[int, int]]) -> Iterator[range]:

@@ -1,4 +1,4 @@
-"""Places of a note that hold no mention: headings, TNM stages, placeholders. And the headings that do: those of tests."""
+"""Places of a note that hold no mention: headings, TNM stages, placeholders, shorthand. And the headings that do: those of tests."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from ..context.sections import PART, TESTS, find_sections, kind_of
 from .beside import names_many_tests
 from .contrast import about_contrast
 from .joining import Places
+from .notation import notations
 
 _REMOVED = re.compile(  # a placeholder of a de-identified note: "[**Name**]", "MM/DD/YYYY"
     r"\[\*\*.*?\*\*\]|\b(?:MM|DD|YY(?:YY)?)(?:[/-](?:MM|DD|YY(?:YY)?)){1,2}\b"
@@ -20,12 +21,13 @@ _STAGE = re.compile(
 )  # a TNM stage: "T1 N3 M0"
 
 
-def places_without_mentions(text: str, is_body: Callable[[str], bool] | None = None) -> Places:
-    """Return the places that hold no mention: known headings, TNM stages, and placeholders of de-identified notes ("[**Name**]").
+def places_without_mentions(text: str, is_body: Callable[[str], bool] | None = None, *, is_english: bool = True) -> Places:
+    """Return the places that hold no mention: known headings, TNM stages, placeholders of de-identified notes ("[**Name**]"), shorthand ("RV in 6/52").
 
     Args:
         text: the note.
         is_body: says whether a text is the name of a part of the body. Headings that are one ("Lungs: clear", but not "Heme: stable") are then not skipped.
+        is_english: whether the note is in English, so that it may have English shorthand.
     """
     kinds = ((section, kind_of(section.title)) for section in find_sections(text) if section.title)
     titles = [
@@ -34,7 +36,8 @@ def places_without_mentions(text: str, is_body: Callable[[str], bool] | None = N
         if kind is not None and one.title.lower().rstrip(".") not in _STATEMENTS and not (kind == PART and is_body is not None and is_body(one.title))
     ]
     headings = [(start := text.index(one.title, one.start), start + len(one.title)) for one in titles]
-    return Places([*headings, *(match.span() for pattern in (_REMOVED, _STAGE) for match in pattern.finditer(text))])
+    fixed = (match.span() for pattern in (_REMOVED, _STAGE) for match in pattern.finditer(text))
+    return Places([*headings, *fixed, *(notations(text) if is_english else ())])
 
 
 def headings_of_tests(text: str) -> set[tuple[int, int]]:

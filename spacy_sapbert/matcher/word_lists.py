@@ -10,6 +10,7 @@ DATA = Path(__file__).parents[1] / "data"
 PLAIN_WORDS = DATA / "plain_words.txt"
 KNOWN_WORDS = DATA / "known_words.txt.xz"
 SENSES = DATA / "abbreviations.tsv"
+MEANINGS = DATA / "senses" / "meanings.tsv"
 _NOT_PLAIN = frozenset(["testes", "palps"])  # names that look like a form of a plain word: "test"; "palp" is palpation
 _DOUBLED = re.compile(r"(\w+?([bdgmnprt]))\2(?:ed|ing)")
 
@@ -52,3 +53,10 @@ def abbreviations() -> frozenset[str]:
     with open(SENSES, encoding="utf-8") as file:
         rows = (line.rstrip("\n").split("\t") for line in file if not line.startswith("#"))
         return frozenset(row[0] for row in rows if len(row) > 2 and row[2].startswith("C"))
+
+
+@lru_cache(maxsize=1)
+def meant_abbreviations() -> frozenset[str]:
+    """Return the abbreviations, in lower case, whose meanings the model of this package knows."""
+    with open(MEANINGS, encoding="utf-8") as file:
+        return frozenset(line.partition("\t")[0] for line in file)

@@ -37,6 +37,9 @@ from spacy_sapbert.linker import SapBertLinker
         ("LAD stenosis of 70%", "LAD", ["left anterior descending artery"]),
         ("hurt, no loc", "loc", ["loss of consciousness"]),
         ("LOC: alert", "LOC", []),  # a level
+        ("Denies: LOC", "LOC", ["loss of consciousness"]),
+        ("Sats: RA", "RA", ["room air", "room air"]),  # before it, and near it
+        ("Denies falls: LOC", "LOC", []),
         ("RE clear, DR nil", "DR", ["diabetic retinopathy"]),
         ("seen by Dr nil", "Dr", []),
         ("Seen in ER. Positive troponin.", "ER", ["emergency department"]),  # another sentence

@@ -188,6 +188,27 @@ def test_a_test_is_ten_times_as_probable_before_a_value(model: SenseModel, tmp_p
         assert palsy(text) == pytest.approx(10 * before / (10 * before + 1 - before), abs=2e-3)
 
 
+def test_a_receptor_is_a_hundred_times_as_probable_before_a_percentage(model: SenseModel, tmp_path: Path) -> None:
+    table = tmp_path / "names.tsv"
+    rows = ["C9300002\testrogen receptor\tCP\tT116", "C9300001\tchest pain\tCP\tT184"]
+    table.write_text("concept_id\tname\tsynonyms\ttypes\n" + "\n".join(rows) + "\n")
+    build_linker([read_source(table)], tmp_path / "linker", model=StaticEncoder(), index=ExactIndex(), progress=False)
+    (tmp_path / "linker" / "senses").mkdir()
+    model.save(tmp_path / "linker" / "senses")
+    linker = linker_of(tmp_path / "linker", Senses())
+
+    def receptor(text: str) -> float:
+        (ent,) = linker(marked(text, "CP")).ents
+        return float(dict(map(tuple, ent._.kb_explain["meanings"]))["C9300002"])
+
+    before = receptor("CP today")
+    assert before < 0.1
+    for text in ("CP 95%", "CP: 95 %", "CP >90%", "CP 5-10%"):
+        assert receptor(text) == pytest.approx(100 * before / (100 * before + 1 - before), abs=2e-3)
+    for text in ("CP 95", "CP today 95%"):
+        assert receptor(text) < 0.1
+
+
 def test_in_capitals_what_is_written_so_more_often_is_more_probable() -> None:
     cases = {"count": (2, 0, 0), "tomography": (1, 0, 35), "cardiothoracic": (0, 0, 1)}
     known = [Option(Meaning("ct", name, (), 0.3, each), None) for name, each in cases.items()]

@@ -132,6 +132,32 @@ def test_a_name_that_lists_disorders_is_one_mention_for_each():
     assert "Nausea and vomiting" in [span.text for span in doc.spans["sapbert"]]
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("statin - myalgia", ["statin", "myalgia"]),
+        ("statins – myalgia, rash", ["statins", "myalgia"]),
+        ("Iron - deficiency anaemia", ["Iron", "deficiency anaemia"]),
+        ("statin myalgia and statin-myalgia", ["statin myalgia", "statin-myalgia"]),  # no dash with spaces
+        ("knee - pain", ["knee - pain"]),  # no drug
+        ("gluten - ataxia", ["gluten - ataxia"]),  # "gluten" is no name
+    ],
+)
+def test_a_drug_and_its_reaction_after_a_dash_are_two_mentions(text: str, expected: list[str]):
+    whole = ("statin myalgia", "iron deficiency anaemia", "knee pain", "gluten ataxia")
+    others = (
+        ("statin", "T121"),
+        ("myalgia", "T184"),
+        ("iron", "T121"),
+        ("deficiency anaemia", "T047"),
+        ("knee", "T023"),
+        ("pain", "T184"),
+        ("ataxia", "T184"),
+    )
+    component = written(*((name, "T047", "") for name in whole), *((name, tui, "") for name, tui in others))
+    assert found(component, text) == expected
+
+
 @pytest.mark.parametrize(("tui", "expected"), [("T060", ["CT abdomen and pelvis"]), ("T047", ["noncontrast CT"])])
 def test_the_much_longer_name_of_a_test_needs_no_word_before_it(tui: str, expected: list[str]):
     component = matcher("noncontrast CT", "CT abdomen and pelvis", tui=tui, label="group")

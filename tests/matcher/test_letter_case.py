@@ -33,6 +33,16 @@ def test_a_source_that_writes_it_small_allows_it_small():
     assert found(written(("AFIB", "T047", "afib")), "afib and AFIB") == ["afib", "AFIB"]
 
 
+def test_a_capital_s_at_the_end_of_an_acronym_is_no_plural():
+    component = written(("CRMS", "T047", ""), ("DVTs", "T047", ""), ("ARDS", "T047", ""))
+    assert found(component, "CRM clear, CRM 2 mm, CRMS, CRMs, DVT, DVTS and ARDS") == ["CRMS", "CRMs", "DVT", "DVTS", "ARDS"]
+    component = written(("MDPS", "T047", ""), ("MDP", "T121", ""))  # of two names with the same form, both are found
+    assert found(component, "MDP scan, MDPS") == ["MDP", "MDPS"]
+    assert found(written(("AAAS", "T047", "")), "AAA repair") == ["AAA"]  # an abbreviation whose meanings are known
+    component = written(("SBPS", "T047", "sbps"))  # a source writes it small
+    assert found(component, "SBP, SBPS") == ["SBP", "SBPS"]
+
+
 def test_the_person_who_speaks_is_no_part_of_a_name():
     component = written(("I STOP", "T058", ""), ("I-cell disease", "T047", ""), ("type I diabetes", "T047", ""))
     assert found(component, "Should I stop it? i-cell disease, type I diabetes, type i diabetes") == ["i-cell disease", "type I diabetes"]

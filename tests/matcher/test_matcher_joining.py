@@ -46,6 +46,14 @@ def name(text: str, part: str, **kind: bool) -> Match:
         ("Respiratory\n- Auscultation", "Respiratory\n- Auscultation", [], ["Auscultation"]),  # without the item before it
         ("well.,Lymphatic: none", ".,Lymphatic", [], ["Lymphatic"]),
         ("had 5)venous stasis", "5)venous stasis", [], ["venous stasis"]),
+        ("Anti-HCV neg; HBsAg neg.", "HBsAg neg", [], ["HBsAg"]),  # the result of a test
+        ("Tzanck smear pos", "Tzanck smear pos", [], ["Tzanck smear"]),
+        ("HBsAg-neg donor", "HBsAg-neg donor", [], ["HBsAg-neg donor"]),
+        ("Murphy's neg.", "neg", [], []),
+        ("Bro has RA", "Bro", [], []),
+        ("NEG of it", "NEG", [], ["NEG"]),  # in capitals, it may be an acronym
+        ("Failed 2012 -pls ignore", "-pls", [], []),
+        ("seen -dysaesthesia", "-dysaesthesia", [], ["dysaesthesia"]),
         ("wide RV\ndilatation", "RV\ndilatation", [], ["RV\ndilatation"]),  # a line that was wrapped
         ("seen on 8/31/92.", "8/31/92", [], []),  # no letter
         ("an intra-abdominal mass", "abdominal", [], []),  # a part of a compound
@@ -327,6 +335,22 @@ def test_a_finding_is_chosen_rather_than_the_part_of_the_body_before_it():
     made.set_kb(Names(names))  # type: ignore[arg-type]
     assert [ent.text for ent in made(made.nlp.make_doc("distal right leg edema")).ents] == ["leg edema"]
     assert [ent.text for ent in made(made.nlp.make_doc("right leg, edema")).ents] == ["right leg"]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("She has lupus nephritis.", ["lupus nephritis"]),
+        ("She has lupus. He has lupus, nephritis", ["has lupus", "has lupus"]),
+        ("Atypical cells on pap smear", ["pap smear"]),
+        ("Started on pip/tazo", ["pip/tazo"]),
+        ("on pip since", ["on pip"]),
+        ("systemic lupus nephritis", ["systemic lupus"]),  # it begins with a word that says something
+    ],
+)
+def test_a_name_that_begins_with_a_little_word_gives_way(text: str, expected: list[str]):
+    names = ("has lupus", "lupus nephritis", "on pap", "pap smear", "on pip", "pip tazo", "systemic lupus", "nephritis panel")
+    assert grouped(matcher(*names, all_key="all"), text)[0] == expected
 
 
 def test_a_name_of_a_substance_and_of_a_finding_is_a_finding():

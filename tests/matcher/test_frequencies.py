@@ -1,0 +1,26 @@
+"""How often a drug is taken, which has the letters of a disease or an eye."""
+
+from __future__ import annotations
+
+import pytest
+from name_matchers import found, written
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Ramipril 5mg OM, senna 15 mg OD.", ["Ramipril", "senna"]),
+        ("Ramipril 2.5 OM cont", ["Ramipril"]),
+        ("Senna 1-2 sachets OD", ["Senna"]),
+        ("Senna 2 tabs OD, ramipril 10 mg PO BD", ["Senna", "ramipril"]),
+        ("OM on the left", ["OM"]),
+        ("senna, OM", ["senna", "OM"]),
+        ("stent 2.5 OM", ["OM"]),  # no drug
+        ("acuity 20/40 OD", ["OD"]),
+        ("Ramipril 1.25 mg OD, 1.25 mg OS", ["Ramipril", "OD"]),  # beside the left eye
+        ("ramipril 5 mg for OM", ["ramipril", "OM"]),
+    ],
+)
+def test_a_frequency_after_a_dose_is_no_mention(text: str, expected: list[str]) -> None:
+    names = [("ramipril", "T121", ""), ("senna", "T121", ""), ("OM", "T047", ""), ("OD", "T023", ""), ("BD", "T047", "")]
+    assert found(written(*names), text) == expected
