@@ -11,6 +11,8 @@ from .parts import CONJUNCTIONS
 from .reading import Reading
 from .sites import BODY
 
+_LITTLE = frozenset(["had", "has", "have", "on"])  # words with which a name may begin that belong to the sentence: "on pap smear"
+
 
 def gives_way(reading: Reading, lookup: Lookup, at: int, end: int) -> bool:
     """Return whether an English name is not chosen, because another one begins in it and goes beyond it.
@@ -21,7 +23,9 @@ def gives_way(reading: Reading, lookup: Lookup, at: int, end: int) -> bool:
         at: position of the first word of the name.
         end: the position after its last word.
     """
-    return lookup.forms.is_english and (_is_site_of_longer(reading, lookup, at, end) or _overlaps_longer(reading, lookup, at, end))
+    return lookup.forms.is_english and (
+        _is_site_of_longer(reading, lookup, at, end) or _overlaps_longer(reading, lookup, at, end) or _begins_with_verb(reading, at, end)
+    )
 
 
 def _is_site_of_longer(reading: Reading, lookup: Lookup, at: int, end: int) -> bool:
@@ -47,6 +51,13 @@ def _overlaps_longer(reading: Reading, lookup: Lookup, at: int, end: int) -> boo
     if not starts or lookup.group_of(reading.label_of_kb(at)) != FINDING:
         return bool(starts)
     return any(found[start - 1].group().lower() in CONJUNCTIONS for start in starts)
+
+
+def _begins_with_verb(reading: Reading, at: int, end: int) -> bool:
+    """Return whether a name begins with a word such as "has" or "on", and a name that is at least as long follows this word: "lupus nephritis" in "has lupus nephritis"."""
+    if end - at < 2 or reading.found[at].group().lower() not in _LITTLE:
+        return False
+    return int(reading.lengths[at + 1]) >= end - at
 
 
 def overlapping(reading: Reading, taken: Iterable[tuple[int, int]]) -> Iterator[range]:
