@@ -25,12 +25,13 @@ def linked(component: ConceptMatcher, text: str) -> list[tuple[str, str | None]]
         ("#hip post fall", [("#hip", "hip fracture")]),
         ("# pubic ramus L (CT), no NOF#.", [("# pubic ramus", "pubic ramus fracture"), ("NOF#", "NOF fracture")]),
         ("old T12 wedge #.", [("wedge #", "wedge fracture")]),
-        ("# Left hip pain\n# hip replacement\n#1 hip", []),  # problems of a list
+        ("# neck of femur seen", [("# neck of femur", "fracture of neck of femur")]),
+        ("# Left hip pain\n# hip replacement\n#1 hip\n# Hip: stable", []),  # problems of a list
         ("##hip, room #4, #", []),
     ],
 )
 def test_the_sign_of_a_fracture(text: str, expected: list[tuple[str, str]]) -> None:
-    names = ("distal radius fracture", "hip fracture", "pubic ramus fracture", "NOF fracture", "wedge fracture")
+    names = ("distal radius fracture", "hip fracture", "pubic ramus fracture", "NOF fracture", "wedge fracture", "fracture of neck of femur")
     assert linked(written(*((name, "T037", "") for name in names)), text) == expected
 
 
