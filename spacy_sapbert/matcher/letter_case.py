@@ -84,7 +84,7 @@ def of_both(label: str | None, other: str, name: MatchableName) -> str:
         other: label of the second name.
         name: the second name.
     """
-    if label is None:
+    if label is None or label.endswith(CAPITALS_IN_PLURAL):  # of "ACTS" and "ACT", the latter counts
         return other
     group, _, case = label.partition("\t")
     is_plural = name.name.endswith("s") and len(name.name) > SYMBOL_LETTERS and any(text[1:].islower() for text in name.texts)

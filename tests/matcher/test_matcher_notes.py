@@ -123,6 +123,11 @@ def test_a_plural_in_small_letters_beside_an_acronym() -> None:
     assert found(component, "pons, pon, PON, Apgars 9, apgar, APGAR, nads, NAD") == ["pons", "PON", "Apgars", "APGAR", "NAD"]
 
 
+def test_an_acronym_counts_rather_than_one_that_is_its_plural() -> None:
+    component = written(("ACTS", "T121", ""), ("ACT", "T059", ""))
+    assert found(component, "ACT 250, ACT was low, ACTS") == ["ACT"]  # a test before a value
+
+
 def test_eponyms_without_their_apostrophe() -> None:
     component = written(("Hashimoto's", "T047", ""), ("Graves'", "T047", ""))
     expected = [("Hashimotos", "Hashimoto's"), ("Hashimoto's", None)]
