@@ -6,6 +6,7 @@ from functools import partial
 
 from .context.base import Choice
 from .kb.concept import normalise, other_numbers, stem
+from .kb.no_words import is_no_word
 from .kb.writing import ACRONYM_LETTERS, CAPITALS, fits, is_acronym, texts_of
 from .search import Answer, CandidateSearch, Found
 from .settings import Filter
@@ -13,6 +14,8 @@ from .settings import Filter
 
 def as_written(search: CandidateSearch, text: str, types: Filter, found: Found, *, capitals: bool = False) -> Found:
     """Return the answer for a mention. Unless the mention is written as an acronym, concepts that it names only as an acronym are removed.
+
+    Small letters that are no word count as an acronym: "copd", "tsat".
 
     If no concept is left, the concept of the singular is used ("arms": arm). If there is none either, the mention has no link.
 
@@ -25,7 +28,7 @@ def as_written(search: CandidateSearch, text: str, types: Filter, found: Found, 
         found: the answer for the text in lower case.
         capitals: the mention and the text around it are written in capitals.
     """
-    if not found.answer.explain.get("exact") or not (is_short_word(text) and (capitals or not fits(text, CAPITALS))):
+    if not found.answer.explain.get("exact") or not (is_short_word(text) and (capitals or not (fits(text, CAPITALS) or is_no_word(text.lower())))):
         return found
     return Found(search.remembered((text, types), partial(_answer, search, text, types, found.answer, capitals)), found.cached)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -30,6 +31,7 @@ FINDINGS = "DISO"  # the group of a name that is a substance in one source and a
 QUALIFIERS = frozenset(["T041", "T056", "T077", "T078", "T079", "T080", "T081", "T082", "T089", "T102", "T169", "T185"])
 MARKERS = frozenset(["ca", "her"])  # stop words that are a name with a number: "CA 19-9", "HER-2"
 DENIES = frozenset(["no", "not", "denies", "denied", "without"])  # "no fever" is a denied fever, although some sources have it as a name
+_IN_CAPITALS = re.compile(r"[A-Z]-[A-Z]{2,}")  # "B-ALL", each of whose words says too little in small letters
 _WORDS = 500_000  # words whose hashes are kept while names are read
 
 
@@ -103,6 +105,7 @@ class NameCollector:
         possessives: list[tuple[list[int], str]] = []  # added last: a word that is a name in any form keeps its label
         in_s: dict[int, str] = {}  # hash of an acronym that ends in a capital "S" -> its label
         other_words: set[int] = set()  # hashes of the other names of one word
+        words: dict[int, str] = {}  # hash of a name of one word -> its label
         look = lru_cache(_WORDS)(self._looked_at)
         label_of = lru_cache(None)(self._label)
         for name in names:
@@ -128,10 +131,14 @@ class NameCollector:
                     in_s.setdefault(hashes[0], label)
                 else:
                     other_words.add(hashes[0])
+                words[hashes[0]] = letter_case.of_both(words.get(hashes[0]), label, name)
+                continue
             whole.add(hashes, label)
             bare = [hashed for hashed, word in zip(hashes, found) if word[0].isalnum()]
             if 1 < len(bare) < len(hashes) and not letter_case.are_joined_letters(found):  # "HR+" is not "HR"
                 unmarked.add(bare, label)
+        for hashed, label in words.items():
+            whole.add([hashed], label)
         for hashes, label in possessives:
             whole.add(hashes, label)
         only_in_s = Collected()
@@ -183,8 +190,8 @@ def _is_short_form(name: MatchableName) -> bool:
 
 
 def _counts_anyway(name: MatchableName, found: Sequence[str]) -> bool:
-    """Return whether a name counts although each of its words alone says too little: "K" before a value, "D&C", "CA 19-9"."""
-    if letter_case.is_symbol(name) or letter_case.are_joined_letters(found):
+    """Return whether a name counts although each of its words alone says too little: "K" before a value, "D&C", "B-ALL", "CA 19-9"."""
+    if letter_case.is_symbol(name) or letter_case.are_joined_letters(found) or (name.texts and all(map(_IN_CAPITALS.fullmatch, name.texts))):
         return True
     return found[0] in MARKERS and all(word.isdigit() or word == "." for word in found[1:])
 

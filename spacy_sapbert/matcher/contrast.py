@@ -10,6 +10,7 @@ from .joining import Match
 PROCEDURE = "PROC"  # group of the names of imaging, and of other tests and procedures
 _WITH = r"(?:with(?:out)?|w/o?)"
 _CONTRAST = re.compile(
+    r",?[ \t]+non[- ]?con(?:trast)?\b(?![ \t]+(?:CT|MRI?|head|study|scan))|"
     rf",?[ \t]+{_WITH}(?:[ \t]?(?:and|or|&|/)[ \t]?{_WITH})?[ \t]+(?:(?:any|i\.?v\.?|intravenous|oral|rectal|po|gadolinium|iodinated)[ \t]+(?:and[ \t]+)?)*contrast\b"
     r"(?:[ \t]+(?:enhancement|injections?)\b)?"
     r"(?![ \t-]*(?:agent|allerg|dye|leak|extravas|induced|material|media|medium|nephro))",

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from ..context.sections import MEDICATIONS, find_sections, section_at
 from .beside import glued
+from .hash_fractures import hash_fractures
 from .headed import headed
 from .interrupted import interrupted
 from .joining import WHOLE, Match, Places
@@ -18,6 +19,7 @@ from .lookup import Lookup
 from .on_air import on_air
 from .products import DRUG
 from .results import LEVEL, READ, has_result
+from .short_lists import short_lists
 from .vaccines import VACCINE, vaccines
 from .vital_signs import vital_signs
 from .worded import worded
@@ -27,7 +29,8 @@ def with_letters(matches: list[Match], text: str, lookup: Lookup) -> list[Match]
     """Add what is a name only with the text around it.
 
     These are letters for findings ("N/V/D") or vital signs ("T 37.2"), words for findings in a list ("urgency, frequency") or in a phrase ("after a fall"),
-    tests before values, names that an abbreviation interrupts, levels of the spine ("L5 root"), and room air ("sats 98% OA").
+    tests before values, names that an abbreviation interrupts, levels of the spine ("L5 root"), room air ("sats 98% OA"), fractures with their sign
+    ("# L radius"), and items of short lists ("replace K + Mg").
 
     Names that were found in their place are removed.
 
@@ -45,7 +48,8 @@ def with_letters(matches: list[Match], text: str, lookup: Lookup) -> list[Match]
     in_words = [one for one in worded(text) if not is_inside_name(one)]  # "fall at home" is a name
     one_letter = ((one.start, one.start + 1, one.name) for one in (*letters(text), *vital_signs(text)))
     others = (*listed(text), *letter_pairs(text), *glued(text), *in_words, *interrupted(text), *levels(text), *on_air(text))
-    found = sorted([*one_letter, *others], key=lambda one: (one[0], -one[1]))
+    in_signs = (*hash_fractures(text), *short_lists(text))
+    found = sorted([*one_letter, *others, *in_signs], key=lambda one: (one[0], -one[1]))
     more: list[Match] = []
     for (start, end, name), label in zip(found, lookup.labels_of([name for _, _, name in found])):
         if label is not None and (not more or start >= more[-1].end):

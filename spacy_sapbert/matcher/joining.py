@@ -27,6 +27,7 @@ _OF_SKULL = re.compile(r"caput|cranial|fontanel|overrid", re.IGNORECASE)  # sutu
 _NEAR = 40  # characters beside a word that are read
 _VERB = re.compile(r"[a-z]+(?:ed|(ing))", re.IGNORECASE)
 _NO_MENTIONS = frozenset(["bro", "neg", "pls", "plz", "pos", "sis"])  # words that are no mention by themselves, unless they are in capitals
+_IS_SIDE = re.compile(r"(?:left|right|bilateral|bilat|both|[LR]|LT|RT|Lt|Rt)[ \t]+")
 SHORT = 2  # letters; an entity of at most so many letters is dropped, unless a name was found in its place
 
 
@@ -170,7 +171,7 @@ def _left_to_right(names: Sequence[Match]) -> list[Match]:
 
 def _joined(entities: Sequence[Match], found: Sequence[Match], text: str, skipped: Iterable[tuple[int, int]]) -> list[Match]:
     cut = [trimmed(entity, text) for entity in entities]
-    names = _without_modifiers(found, cut)
+    names = _without_modifiers(found, cut, text)
     taken = Places([*((name.start, name.end) for name in names), *skipped])
 
     def is_new(entity: Match) -> bool:
@@ -199,14 +200,23 @@ def _is_verb(word: str, label: str) -> bool:
     return verb is not None and not (verb[1] and label == FINDING) and word.lower() not in MEANT  # "narrowing"
 
 
-def _without_modifiers(names: Sequence[Match], entities: Sequence[Match]) -> list[Match]:
-    """Return the names without those that only describe a longer entity, see `chosen`. Both come from left to right, without overlap."""
+def _without_modifiers(names: Sequence[Match], entities: Sequence[Match], text: str) -> list[Match]:
+    """Return the names without those that only describe a longer entity, see `chosen`. Both come from left to right, without overlap.
+
+    A name after which an entity ends, and before which it has only a side, is kept: "GSV" in "R GSV".
+    """
     starts = [name.start for name in names]
     dropped: set[int] = set()
     for entity in entities:
         if entity.label in WHOLE:
             first, end = bisect_left(starts, entity.start), bisect_left(starts, entity.end)
-            if end - first == 1 and names[first].label in MODIFIERS and entity[:2] != names[first][:2] and names[first].end <= entity.end:
+            if (
+                end - first == 1
+                and names[first].label in MODIFIERS
+                and entity[:2] != names[first][:2]
+                and names[first].end <= entity.end
+                and not (names[first].end == entity.end and _IS_SIDE.fullmatch(text, entity.start, names[first].start))
+            ):
                 dropped.add(first)
     return [name for at, name in enumerate(names) if at not in dropped]
 

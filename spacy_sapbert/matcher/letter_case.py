@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from ..context import sense_words
 from ..kb.knowledge_base import MatchableName
+from ..kb.no_words import is_no_word
 from ..kb.writing import CAPITALS, MEASURED, NOT_LOWER, POSSESSIVE, fits, has_value, in_capitals, is_acronym, is_mostly_capitals, is_possessive
 from .beside import is_after_title
 from .units import is_unit
@@ -21,7 +22,14 @@ WITH_HINT = " with hint"  # the name counts only if words around it point to a m
 WITH_VALUE = " with value"  # the name counts only if a value follows: "Hb 98", "weight 71 kg"
 WITH_S = " with s"  # the name ends in a capital "S", which is no plural: "CRMS" is not found as "CRM"
 IN_PLURAL = "in plural"  # the singular is a plain word, and no name: "palps" is, "palp" is palpation
+CAPITALS_IN_PLURAL = CAPITALS + " in plural"  # the same of an acronym: "SIRS" is a name, "SIR" is none
+OR_PLURAL = " or plural"  # the plural may be written in any way: "pons" beside "PON", "plts" beside "Plt"
 _VALUE_READ = 24  # characters after a word in which its value begins
+_ACRONYMS = frozenset(["dress", "pad"])  # acronyms whose capitals tell them from a plain word
+_HORMONE = "T125"  # a semantic type that is measured, too: "LH 12"
+_INHIBITOR = re.compile(r"[A-Z]{3,}\d?i|[A-Z]{2,}\d[A-Z]*i")  # "ACEi", "SGLT2i"
+_MISSING = re.compile(r"[^\W\d_]{3,}s")  # a name of a disease without its apostrophe: "Hashimotos"
+_PEOPLE = frozenset(["graves", "isaacs", "simmonds", "williams"])  # people whose names end in "s"
 _LONG_LINE = 200  # characters; of a longer line only the text near the word is read
 
 # -- names --------------------------------------------------------------------------------------------------------------
@@ -56,10 +64,32 @@ def _case_of_word(name: MatchableName, language: str, hinted: bool, short_form: 
         return case + WITH_HINT
     known = bool(case) and not abbreviations().isdisjoint(name.texts)
     if not known and (is_plain(name.name) or (case and len(name.name) == 2)):
-        if not MEASURED.isdisjoint(name.tuis):
+        if (
+            case == CAPITALS
+            and len(name.name) > 2
+            and not short_form
+            and (name.name in _ACRONYMS or (name.name.endswith("s") and name.name not in plain_words()))
+        ):
+            return CAPITALS if name.name in _ACRONYMS else CAPITALS_IN_PLURAL
+        if not MEASURED.isdisjoint(name.tuis) or (case and _HORMONE in name.tuis):
             return case + WITH_VALUE
         return CAPITALS + WITH_HINT if short_form else None
     return IN_PLURAL if not case and form_of(name.name, language) in plain_words() else case
+
+
+def of_both(label: str | None, other: str, name: MatchableName) -> str:
+    """Return the label of a word that two names share, because one is the plural of the other, as in "Apgars" and "APGAR".
+
+    Args:
+        label: label of the first name; None if there is no such name.
+        other: label of the second name.
+        name: the second name.
+    """
+    if label is None or label.endswith(CAPITALS_IN_PLURAL):  # of "ACTS" and "ACT", the latter counts
+        return other
+    group, _, case = label.partition("\t")
+    is_plural = name.name.endswith("s") and len(name.name) > SYMBOL_LETTERS and any(text[1:].islower() for text in name.texts)
+    return f"{label}{OR_PLURAL}" if is_plural and other == group and case in (CAPITALS, NOT_LOWER) else label
 
 
 def case_in_sources(texts: Iterable[str]) -> str:
@@ -94,12 +124,14 @@ def ends_in_capital_s(texts: Iterable[str]) -> bool:
 def has_word_in_capitals(words: Sequence[str], texts: Iterable[str], stop_words: Collection[str]) -> bool:
     """Return whether all sources write a stop word of a name in capitals: "HER family" is not "her family", "IT band" is not "it band".
 
+    "I" after another stop word is the person who speaks, and may be small: "burning when i pee".
+
     Args:
         words: the words of the name in lower case.
         texts: the name as the sources write it.
         stop_words: words that are no names.
     """
-    likely = [word for word in words if word in stop_words]
+    likely = [word for at, word in enumerate(words) if word in stop_words and not (word == "i" and at and words[at - 1] in stop_words)]
     return bool(likely) and any(all(word.upper() in re.findall(r"[^\W_]+", text) for text in texts) for word in likely)
 
 
@@ -136,8 +168,16 @@ def is_written_so(text: str, start: int, end: int, required: str) -> bool:
         if word.lower() in plain_words():
             return False
         required = ""
+    if required.endswith(OR_PLURAL):
+        required = "" if word.endswith("s") and len(word) > SYMBOL_LETTERS else required.removesuffix(OR_PLURAL)
+    if required == CAPITALS_IN_PLURAL:
+        if word.lower() in plain_words():
+            return False
+        required = CAPITALS
     if required.endswith(WITH_HINT):
         required = required.removesuffix(WITH_HINT)
+        if required == CAPITALS and word[0].isupper() and sum(map(str.isupper, word)) > 1:  # "CaP", which the table may write so
+            required = ""
         if (len(word) == 2 and not word.isupper()) or next(sense_words.hints(text, start, end), None) is None:  # "As" is no "AS"
             return False
     if required.endswith(WITH_VALUE):
@@ -146,9 +186,21 @@ def is_written_so(text: str, start: int, end: int, required: str) -> bool:
             return False
     before = text[max(0, start - 12) : start]
     is_of_number = is_unit(word, before) and not (word.isupper() and has_value(after))  # "T 36.4  HR 124"
-    if not fits(word, required) or is_of_number or (required == POSSESSIVE and is_after_title(before)):
+    if not _is_written(word, required) or is_of_number or (required == POSSESSIVE and is_after_title(before)):
         return False
     return required != CAPITALS or not _is_ordinary(word) or not _is_in_line_of_capitals(text, start, end)
+
+
+def _is_written(word: str, required: str) -> bool:
+    """Return whether the case of a word fits, see `fits`.
+
+    Acronyms may end in "i" for "inhibitor", and be written in small letters if these are no word ("copd"). Short names of diseases may lack their apostrophe.
+    """
+    if fits(word, required):
+        return True
+    if required == CAPITALS:
+        return _INHIBITOR.fullmatch(word) is not None or (word[1:].islower() and is_no_word(word.lower()))
+    return required == POSSESSIVE and word.istitle() and _MISSING.fullmatch(word) is not None and word.lower() not in _PEOPLE
 
 
 def _is_ordinary(word: str) -> bool:
@@ -163,14 +215,16 @@ def _is_in_line_of_capitals(text: str, start: int, end: int) -> bool:
 
 
 def has_capitals(words: Sequence[re.Match[str]], text: str, stop_words: Collection[str]) -> bool:
-    """Return whether one of the words of a name is a letter or a stop word in capitals, or hyphens join them: "IT band", "ca-125", but not "I stop".
+    """Return whether one of the words of a name is a letter or a stop word in capitals, or hyphens join them to a number: "IT band", "ca-125", but not "I stop", "b-all".
 
     Args:
         words: the words, as they were found in the text.
         text: the text.
         stop_words: words that are no names.
     """
-    if "-" in text[words[0].end() : words[-1].start()]:
+    if "-" in text[words[0].end() : words[-1].start()] and not all(
+        word.group().islower() and (len(word.group()) == 1 or word.group() in stop_words) for word in words
+    ):
         return True
     first = 1 if words[0].group() == "I" else 0  # the person who speaks
     return any(word.group().isupper() and (len(word.group()) == 1 or word.group().lower() in stop_words) for word in words[first:])

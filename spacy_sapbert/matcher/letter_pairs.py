@@ -1,4 +1,4 @@
-"""Tests and procedures in two letters with a sign between them, and ratios: "U+E" and "U/E" are urea and electrolytes, "P/F 170" is a P/F ratio."""
+"""Tests and procedures in letters with signs between them: "U+E" and "U/E" are urea and electrolytes, "P/F 170" is a P/F ratio, "E/e' 14" an E/e' ratio, "c/d/i" a clean incision."""
 
 from __future__ import annotations
 
@@ -19,6 +19,12 @@ _PAIRS = {
     "ue": ("urea and electrolytes", "+/"),
 }
 _PAIR = re.compile(r"(?<![\w/+&.-])(?P<first>[A-Za-z])[ \t]?(?P<sign>[+/])[ \t]?(?P<second>[A-Za-z])(?:'?s)?(?![\w/+&-])")
+_AFTER_TEST = re.compile(
+    r"(?<![\w/+&.-])(?:ABG|BM|CRP|FBC|LFT|TFT|VBG|clotting|coag|gluc(?:ose)?|bone)s?/(?P<pair>U[+/&]Es?)(?![\w+&-])", re.IGNORECASE
+)  # "FBC/U+E"
+_FILLING = re.compile(r"(?<![\w/+&.-])E/e(?!/)['’′]?(?=[ \t]?(?:ratio\b|[:=<>~]|(?:was|is|of)\b|\d|[ \t,;.)]|$))")
+_FILLING_AFTER = re.compile(r"['’′]|[ \t]*(?:ratio\b|[:=<>~]?[ \t]*\d)")
+_CLEAN = re.compile(r"(?<![\w/+&.-])(?:c/d/i|C/D/I)(?![\w/+&-])")
 _AFTER = 40  # characters after a pair that are read
 # letters -> words after them that belong to another meaning: an upper extremity, an intraosseous line, gallstones
 _OTHERS = {
@@ -42,7 +48,7 @@ def letter_pairs(text: str) -> Iterator[Listed]:
     """Yield the pairs of letters of a text that stand for a name, with this name.
 
     Both letters must be capitals, or both small, and the words after them must not say that they mean something else: "U/E strength" is an upper
-    extremity. "P/F" counts before a number that may be the ratio.
+    extremity. "P/F" counts before a number that may be the ratio. "U+E" may follow another blood test: "FBC/U+E".
 
     Args:
         text: the note.
@@ -54,6 +60,13 @@ def letter_pairs(text: str) -> Iterator[Listed]:
         is_other = pair["sign"] == "/" and other is not None and other.match(text, pair.end(), pair.end() + _AFTER) is not None
         if name and pair["sign"] in signs and (written.isupper() or written.islower()) and not is_other:
             yield Listed(pair.start(), pair.end(), name)
+    for test in _AFTER_TEST.finditer(text):
+        yield Listed(test.start("pair"), test.end("pair"), "urea and electrolytes")
+    for filling in _FILLING.finditer(text):
+        if filling[0][-1] != "e" or _FILLING_AFTER.match(text, filling.end(), filling.end() + _AFTER):
+            yield Listed(filling.start(), filling.end(), "E/e' ratio")
+    for wound in _CLEAN.finditer(text):
+        yield Listed(wound.start(), wound.end(), "clean incision")
     for ratio in _RATIO.finditer(text):
         if _RATIO_FROM <= int(ratio["value"]) <= _RATIO_TO:
             yield Listed(ratio.start(), ratio.end(), "P/F ratio")

@@ -1,4 +1,4 @@
-"""Lists of single letters that stand for findings: "N/V/D" is nausea, vomiting and diarrhea, "no m/r/g" is no murmur, rub or gallop."""
+"""Lists of single letters that stand for findings: "N/V/D" is nausea, vomiting and diarrhea, "no m/r/g" is no murmur, rub or gallop, "no r/r/w" no rales, rhonchi or wheezes."""
 
 from __future__ import annotations
 
@@ -15,9 +15,13 @@ _KINDS = (
     (_BOWELS, ("nvdc", "nvc", "nvcd")),
     (_HEART, ("mrg", "mgr", "rmg", "rgm", "gmr", "grm", "mr", "mg")),
     ({"e": "edema"}, ("cce",)),
+    ({"r": "rebound tenderness", "g": "abdominal guarding"}, ("rg", "gr")),
+    ({"w": "wheezing"}, ("rrw", "wrr", "rwr")),
 )
 _LISTS = {written: meanings for meanings, lists in _KINDS for written in lists}
 _CLUBBING = ("clubbing", "cyanosis")
+_LUNGS = ("rales", "rhonchi")
+_SMALL = frozenset(["rg", "gr", "mr", "mg"])  # lists that have other meanings in capitals
 _LIST = re.compile(r"(?<![\w/+&.-])[A-Za-z](?:[ \t]?[/+&][ \t]?[A-Za-z]){1,4}(?![\w/+&-])")
 
 
@@ -36,13 +40,15 @@ class Letter(NamedTuple):
 def letters(text: str) -> Iterator[Letter]:
     """Yield the letters of a text that stand for findings, from left to right.
 
-    All letters of a list must be capitals, or all small. "m/r" and "m/g" count in small letters only, because "M/R" and "M/G" have other meanings.
+    All letters of a list must be capitals, or all small. "m/r", "m/g" and "r/g" count in small letters only, because
+    "M/R" and "M/G" have other meanings.
     """
     for match in _LIST.finditer(text):
         places = [i for i in range(match.start(), match.end()) if text[i].isalpha()]
         written = "".join(text[i] for i in places)
         meanings = _LISTS.get(written.lower())
-        if meanings is None or not (written.isupper() or written.islower()) or (meanings is _HEART and len(written) < 3 and written.isupper()):
+        if meanings is None or not (written.isupper() or written.islower()) or (written.isupper() and written.lower() in _SMALL):
             continue
-        for number, (place, letter) in enumerate(zip(places, written.lower())):
-            yield Letter(place, meanings.get(letter) or _CLUBBING[number])
+        twice = iter(_LUNGS if "w" in meanings else _CLUBBING)  # what a letter that stands twice means: first the first, then the second
+        for place, letter in zip(places, written.lower()):
+            yield Letter(place, meanings.get(letter) or next(twice))

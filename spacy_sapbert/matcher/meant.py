@@ -55,7 +55,16 @@ class Meant:
             is_written = places[0] in reading.added or self._stands_for_name(first, last, required, group, nested)
         if not is_written or is_title(text[first:last]) or (group == FINDING and means_something_else(text, first, last, group)):
             return None
-        return Match(first, last, label, self._right(places, last, part), nested, part)
+        corrected = self._right(places, last, part)
+        if (
+            required == POSSESSIVE
+            and len(places) == 1
+            and corrected is None
+            and text[last - 1] == "s"
+            and "'" not in text[first:last].replace("’", "'")
+        ):
+            corrected = f"{text[first : last - 1]}'s"  # "Hashimotos"
+        return Match(first, last, label, corrected, nested, part)
 
     def _stands_for_name(self, first: int, last: int, required: str, group: str, nested: bool) -> bool:
         """Return whether one word of the text is meant as a name of one word of the knowledge base."""

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from spacy.lang.en.stop_words import STOP_WORDS
 
 CONJUNCTIONS = frozenset(["and", "or", "&"])
+_SIGNS = frozenset(["+", ">"])  # "liver + peritoneal mets", "expressive > receptive aphasia"
 _JOINS = CONJUNCTIONS | {","}
 _BETWEEN = frozenset(["the", "his", "her", "my", "your", "our", "both", "a", "an", "of", "in", "its", "their"])
 _SIDES = frozenset(["left", "right", "l", "r", "lt", "rt", "bilateral", "both"])
@@ -98,7 +99,7 @@ class Part(NamedTuple):
 def parts_of(words: Sequence[str]) -> Iterator[Part]:
     """Yield possible names whose words do not stand together.
 
-    - Items before a shared head: "aplastic or hypoplastic nails" gives "aplastic nails".
+    - Items before a shared head: "aplastic or hypoplastic nails" gives "aplastic nails", "liver + peritoneal mets" "liver mets".
     - Items after a shared beginning: "cleft lip and palate" gives "cleft palate"; "swelling of hands and feet" "swelling of feet", "feet swelling".
     - Phrases with "of", "in" or "on", in reverse order: "webbing of the neck" gives "neck webbing", "swelling of the left knee" "knee swelling";
       with "to" after some words: "allergy to penicillin" gives "penicillin allergy".
@@ -114,6 +115,8 @@ def parts_of(words: Sequence[str]) -> Iterator[Part]:
     for at, word in enumerate(words):
         if word in CONJUNCTIONS:
             yield from _coordinated(words, run, at)
+        elif word in _SIGNS:
+            yield from _before_head(words, run, at, at + 1)
         elif word in ("of", "in", "on") or (word == "to" and at and words[at - 1] in _TO):
             yield from _reversed(words, run, at)
         elif word in _ONE_SIDE and at and words[at - 1] not in _ONE_SIDE:
@@ -165,8 +168,25 @@ def _coordinated(words: Sequence[str], run: Sequence[int], at: int) -> Iterator[
     after = _beyond(words, at + 1, 1, ("or", "and"))
     if not _are_words(run, after, after + 1):
         return
+    yield from _before_head(words, run, at, after)
+    last = _beyond(words, at - 1, -1, (",", "or", "and"))
+    rest = [(after, after + own) for own in range(1, MAX_PART + 1)]
+    yield from _begun(words, run, last, rest)
+    if len(ends := _items(words, run, at)) > 1:  # "pain in her legs, neck, and hands": all items but the first have one word
+        yield from _begun(words, run, ends[-1], [*((each, each + 1) for each in reversed(ends[:-1])), *rest])
+
+
+def _before_head(words: Sequence[str], run: Sequence[int], at: int, after: int) -> Iterator[Part]:
+    """Yield items before a shared head: "aplastic nails" in "aplastic or hypoplastic nails".
+
+    Args:
+        words: words of the text.
+        run: see `_runs`.
+        at: position of the conjunction or sign.
+        after: position of the first word of the item after it.
+    """
     for last in _items(words, run, at):
-        for size in range(1, MAX_PART + 1):  # items before a shared head
+        for size in range(1, MAX_PART + 1):
             first = last - size + 1
             if not _are_words(run, first, last + 1):
                 break
@@ -175,11 +195,6 @@ def _coordinated(words: Sequence[str], run: Sequence[int], at: int) -> Iterator[
                     end = after + own + head
                     if _are_words(run, after, end):
                         yield Part((*range(first, last + 1), *range(after + own, end)), first, end, item=(first, last + 1))
-    last = _beyond(words, at - 1, -1, (",", "or", "and"))
-    rest = [(after, after + own) for own in range(1, MAX_PART + 1)]
-    yield from _begun(words, run, last, rest)
-    if len(ends := _items(words, run, at)) > 1:  # "pain in her legs, neck, and hands": all items but the first have one word
-        yield from _begun(words, run, ends[-1], [*((each, each + 1) for each in reversed(ends[:-1])), *rest])
 
 
 def _begun(words: Sequence[str], run: Sequence[int], last: int, items: Sequence[tuple[int, int]]) -> Iterator[Part]:

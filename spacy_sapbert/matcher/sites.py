@@ -39,7 +39,9 @@ _STATE_BEFORE = re.compile(rf"(?:\b(?:{_STATES}|no|small|large|big)[ \t]+(?:(?:{
 _FINDINGS = {"LAD": "C0497156"}  # abbreviations of parts of the body -> the finding that they stand for, too: lymphadenopathy
 _DENIED_BEFORE = re.compile(r"\bno[ \t]+$", re.IGNORECASE)
 _ACRONYM = re.compile(r"[A-Z]{3,5}")
-_SUBSTANCES = frozenset(["bile", "blood", "mucus", "phlegm", "pus", "purulence", "sputum"])  # "no pus" is said of a finding, "no teeth" of a part
+_SUBSTANCES = frozenset(
+    ["bile", "blast", "blasts", "blood", "mucus", "phlegm", "pus", "purulence", "sputum"]
+)  # "no pus" is said of a finding, "no teeth" of a part
 _CHARS_BEFORE = 40  # characters before a part of the body that are read
 # the first of several levels of the spine: "C4 to C6"
 _LEVEL = re.compile(r"[CTLS]\d{1,2}")

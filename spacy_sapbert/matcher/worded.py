@@ -17,10 +17,19 @@ _FALL = re.compile(
     re.IGNORECASE,
 )
 _BEFORE_FALL = re.compile(
-    r"\b(?:a|another|after|any|denie[sd]|following|frequent|from|her|his|multiple|no|of|prior|their|(?<!in )(?<!during )(?<!of )(?<!since )the|with|without)[ \t]+"
-    r"(?:recent[ \t]+|significant[ \t]+|simple[ \t]+)?$",
+    r"\b(?:a|adm|admitted|another|after|any|denie[sd]|following|frequent|from|her|his|multiple|no|of|post|prior|their|w|(?<!in )(?<!during )(?<!of )(?<!since )the|with|without)[ \t]+"
+    r"(?:recent[ \t]+|significant[ \t]+|simple[ \t]+)?$"
+    r"|\bw/[ \t]*$|\b(?:admitted|adm|presented|presents|seen)[ \t]+(?:with|w/?)[ \t]+[^\s,.;]+[ \t]+and[ \t]+$",  # "seen with cough and fall"
     re.IGNORECASE,
 )
+# "lost 4 kg", "has lost about 10 lbs", but not "lost 4 L of blood"
+_LOST = re.compile(
+    r"\b(?:lost|losing|loses)[ \t]+(?:(?:about|approximately|around|almost|nearly|over|another|up[ \t]+to|>|~)[ \t]*)?\d+(?:\.\d+)?(?:[ \t]?[-–][ \t]?\d+)?[ \t-]?"
+    r"(?:kgs?|kilos?|lbs?|pounds?|stones?)\b(?![ \t]+(?:of[ \t]+)?(?:fluid|water))",
+    re.IGNORECASE,
+)
+_METS = re.compile(r"(?<![\w/-])mets\b(?![ \t]*(?:[<>=:/]|\d|equivalent|of[ \t]+(?:activity|exercise)))")
+_NUMBER_BEFORE = re.compile(r"(?:\d|[<>=≥≤])[ \t+-]*$")  # "4 mets" of exercise
 _NEAR = 32  # characters before a word that are read
 A_FALL = "accidental fall"
 _INJURIES = {
@@ -73,6 +82,8 @@ def worded(text: str) -> Iterator[Listed]:
     """Yield what may be a finding in ordinary words, with its name. A longer one comes before a shorter one that begins at the same place.
 
     - Falls: "after a fall", but not "a fall in hemoglobin".
+    - Metastases: "no mets", but not "4 mets" of exercise.
+    - Weight: "lost 4 kg" is weight loss.
     - Injuries with a verb: "broke her left hip" is a hip fracture.
     - Operations with a verb: "hernia was repaired", "had her hernia repaired" is a hernia repair.
     - Words that share their end: "hypo" in "hypo- or hyperthyroidism" is hypothyroidism, "micro" in "micro- and macrocytic anemia" microcytic anemia. All ends are tried.
@@ -83,6 +94,11 @@ def worded(text: str) -> Iterator[Listed]:
     for match in _FALL.finditer(text):
         if _BEFORE_FALL.search(text, max(0, match.start() - _NEAR), match.start()):
             yield Listed(match.start(), match.end(), A_FALL)
+    for mets in _METS.finditer(text):
+        if _NUMBER_BEFORE.search(text, max(0, mets.start() - _NEAR), mets.start()) is None:
+            yield Listed(mets.start(), mets.end(), "metastases")
+    for lost in _LOST.finditer(text):
+        yield Listed(lost.start(), lost.end(), "weight loss")
     for verb in _VERB.finditer(text):
         if (after := _INJURED.match(text, verb.end())) is not None:
             words = after["site"].split()

@@ -14,6 +14,8 @@ from spacy_sapbert.matcher.joining import Match
         " with contrast",
         " WITH AND WITHOUT CONTRAST",
         " w/o contrast",
+        " noncon",
+        " non-contrast",
         " with or without IV contrast",
         ", without contrast",
         " with oral and intravenous contrast",

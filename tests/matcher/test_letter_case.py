@@ -13,7 +13,8 @@ from spacy_sapbert.matcher.letter_case import IN_PLURAL, WITH_HINT, WITH_VALUE, 
 @pytest.mark.parametrize(
     ("name", "text", "expected"),
     [
-        ("COPD", "COPD and copd, COPDs", ["COPD", "COPDs"]),  # an acronym is found only as its source writes it
+        ("ABLA", "ABLA and abla, ABLAs", ["ABLA", "ABLAs"]),  # an acronym is found only as its source writes it
+        ("COPD", "copd, Copd, cOPD, cOpd and copds", ["copd", "Copd", "cOPD", "copds"]),  # but in small letters if these are no word
         ("CHILD", "The child has CHILD, a syndrome.", []),  # a plain English word, and not a clinical abbreviation
         ("SCAN", "A SCAN was seen; SCAN HEAD WITHOUT CONTRAST\nTHE SCAN WAS READ TODAY AT NOON", []),
         ("QX", "QX was seen", []),  # two letters that are not a clinical abbreviation
@@ -104,7 +105,9 @@ def test_two_capitals_with_an_ampersand_are_a_name_in_capitals_only():
     assert found(component, "D&C, D & C, T&A, U&Es; d&c, t & a, D C, vitamin D and C") == ["D&C", "D & C", "T&A", "U&Es"]
 
 
-@pytest.mark.parametrize(("text", "expected"), [("pRBC, 2 units of pRBCs, PRBC", ["pRBC", "pRBCs", "PRBC"]), ("prbc, Prbc, pRbc, packRBC", [])])
+@pytest.mark.parametrize(
+    ("text", "expected"), [("pRBC, 2 units of pRBCs, PRBC", ["pRBC", "pRBCs", "PRBC"]), ("prbc, Prbc, pRbc, packRBC", ["prbc", "Prbc"])]
+)
 def test_small_letters_before_an_acronym(text: str, expected: list[str]):
     assert found(written(("PRBC", "T121", "")), text) == expected
 
@@ -157,7 +160,8 @@ def test_a_name_that_needs_words_around_it() -> None:
     ("text", "required", "expected"),
     [
         ("COPD", CAPITALS, True),
-        ("copd", CAPITALS, False),
+        ("abla", CAPITALS, False),
+        ("copd", CAPITALS, True),
         ("SCAN", CAPITALS, False),  # an ordinary word in a line of capitals
         ("Hb 98", NOT_LOWER + WITH_VALUE, True),
         ("Hb low", NOT_LOWER + WITH_VALUE, False),

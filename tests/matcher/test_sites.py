@@ -47,6 +47,7 @@ def test_another_part_of_the_body_stays(text: str) -> None:
 
 def test_no_substance_is_a_site() -> None:
     assert kept("There was no purulence", purulence="ANAT") == ["purulence"]
+    assert kept("no blasts seen", blasts="ANAT") == ["blasts"]
     assert kept("There are no teeth", teeth="ANAT") == []
 
 
