@@ -127,7 +127,7 @@ class NameCollector:
                 possessives.append((hashes, label))
                 continue
             if len(hashes) == 1:
-                if case.startswith(CAPITALS) and letter_case.ends_in_capital_s(name.texts):
+                if case.startswith(CAPITALS) and case != letter_case.CAPITALS_IN_PLURAL and letter_case.ends_in_capital_s(name.texts):
                     in_s.setdefault(hashes[0], label)
                 else:
                     other_words.add(hashes[0])
