@@ -16,13 +16,14 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from ..bundle import KB, KIND, VERSION
+from ..bundle import CALIBRATION, KB, KIND, RANKER, VERSION
 from ..files import MANIFEST, clear_abandoned, is_being_written, is_older_than, parse_json
 from ..kb.additions import FILE as ADDITIONS
 from ..kb.knowledge_base import DATABASE
 from .default_linkers import ATHENA, FROM_CONFIG, NAMES, cache_folder, current_folders, folder_name, lock_of
 from .vectors import LOCK, SUFFIX, folder_of
 
+DATA = Path(__file__).parents[1] / "data"  # calibrations and rankers of this package
 PHRASES = "phrases"  # kind of the folders that hold the names that `concept_matcher` looks for
 DAY = 86_400.0  # seconds; a file that has no lock is taken for a leftover if nobody has written into it for so long
 _MADE = re.compile(r"(?P<name>.+?)-v(?P<format>\d+)-(?P<version>\d+\.\d[^-]*)(?:-(?P<parts>.+))?")  # see `default_linkers.folder_name`
@@ -37,16 +38,16 @@ class State(Enum):
 
     USED = "used by this version"
     UNKNOWN = "may be in use"  # linkers of configs and of other packages, names of other vocabularies, tables of Athena
-    ADDITIONS = "not used, but holds names that were added"
+    CHANGED = "not used, but holds what was added or fit"
     UNUSED = "not used by this version"
     LEFT = "left by a stopped build"
-    LOCK = "lock of no running build"
+    LOCK = "lock file that no build uses"
     BUILDING = "being built"
     FOREIGN = "not made by this package"
 
 
 CLEANED = (State.UNUSED, State.LEFT, State.LOCK)  # what `cache --clean` removes
-OURS = (*CLEANED, State.USED, State.UNKNOWN, State.ADDITIONS)  # what `cache --clean --all` removes
+OURS = (*CLEANED, State.USED, State.UNKNOWN, State.CHANGED)  # what `cache --clean --all` removes
 
 
 @dataclass(frozen=True)
@@ -120,7 +121,8 @@ def remove(entry: Entry) -> bool:
             gone = entry.path.with_name(f".{entry.owner.name}.{secrets.token_hex(4)}.tmp")
             os.replace(entry.path, gone)
             shutil.rmtree(gone, ignore_errors=True)
-        lock.unlink(missing_ok=True)  # while it is held; who waits for it sees that it is gone
+        with suppress(PermissionError):  # Windows keeps a file that is open
+            lock.unlink(missing_ok=True)  # while it is held; who waits for it sees that it is gone
     finally:
         held.release()
     return True
@@ -146,12 +148,12 @@ class _Versions:
         if made is None:  # of `loaders.from_sources`: only a config says which one is used
             return State.UNKNOWN if _manifest(path).get("format") == VERSION else State.UNUSED
         name = made["name"]
+        if name != NAMES and name not in self._current:
+            return State.UNKNOWN  # another package registered it, or a user put it here
         if not f"{path.name}-".startswith(f"{folder_name(name, [])}-"):
             return State.UNUSED
         if name == NAMES:
             return self._state_of_names((made["parts"] or "").split("-"))
-        if name not in self._current:
-            return State.UNKNOWN  # another package registered it
         current = self._current[name]
         return State.UNKNOWN if current is None else State.USED if path == current else State.UNUSED
 
@@ -189,9 +191,16 @@ def _entry_of(path: Path, made: re.Pattern[str], versions: _Versions) -> Entry:
         state = State.LOCK if _is_file(path) else State.LEFT
     else:
         state = versions.state(path)
-        if state is State.UNUSED and (path / ADDITIONS).is_file():
-            state = State.ADDITIONS
+        if state is State.UNUSED and _is_changed(path):
+            state = State.CHANGED
     return Entry(path, state, size, last_use, owner)
+
+
+def _is_changed(linker: Path) -> bool:
+    """Return whether a linker has names that a user added, or a calibration or ranker that this package did not bring."""
+    given = {parse_json(file.read_text(encoding="utf-8")).get("fit_on") for name in ("calibration", "ranker") for file in DATA.glob(f"{name}*.json")}
+    fit = (linker / name for name in (CALIBRATION, RANKER))
+    return (linker / ADDITIONS).is_file() or any(file.is_file() and _json(file).get("fit_on") not in given for file in fit)
 
 
 def _table_entry(path: Path) -> Entry:
@@ -235,8 +244,13 @@ def _is_file(path: Path) -> bool:
 
 def _manifest(folder: Path) -> dict[str, Any]:
     """Return the manifest of a folder; {} if there is none that can be read."""
+    return _json(folder / MANIFEST)
+
+
+def _json(file: Path) -> dict[str, Any]:
+    """Return the object in a JSON file; {} if it cannot be read."""
     try:
-        found = parse_json((folder / MANIFEST).read_text(encoding="utf-8"))
+        found = parse_json(file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}

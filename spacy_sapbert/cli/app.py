@@ -41,7 +41,8 @@ TARGET_PRECISION = typer.Option(
     None, help="Set the threshold by the linker's calibration, so that this share of links is right (0 to 1); use it instead of --threshold."
 )
 RERANK = typer.Option(
-    None, help="Rerank close calls: names, or with a cross-encoder, which takes longer: cross_encoder, or context (it also reads the text around)."
+    None,
+    help="Rerank close calls: names (only with the default encoder, as in hpo), or with a cross-encoder, which takes longer: cross_encoder, or context (it also reads the text around).",
 )
 CODE = typer.Option(None, help="Python file to run first; it registers components that the --pipeline needs.")
 TEXT_FIELD = typer.Option("text", help="Field or column with the text.")

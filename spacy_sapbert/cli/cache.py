@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 def cache(
     clean: bool = typer.Option(False, "--clean", help="Remove what this version does not use, and what stopped builds left."),
     everything: bool = typer.Option(
-        False, "--all", help="With --clean: remove everything that this package made, except what is being built. Names that were added are lost."
+        False,
+        "--all",
+        help="With --clean: remove all linkers and names in the folder, except what is being built. Names that were added, calibrations and rankers are lost.",
     ),
     dry_run: bool = typer.Option(False, "--dry-run", help="With --clean: only show what would be removed."),
     yes: bool = typer.Option(False, "--yes", help="With --clean: do not ask."),

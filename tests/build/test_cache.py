@@ -83,6 +83,11 @@ def full(cache: Path) -> dict[str, State]:
     linker(cache / f"hpo-v1-{VERSION}-4.0.0-now")
     linker(cache / f"hospital-v1-{VERSION}-1")
     (linker(cache / f"{OPEN}-mine") / "additions.json").write_text("{}")
+    (linker(cache / f"{OPEN}-fit") / "calibration.json").write_text(json.dumps({"fit_on": "ward 7, March"}))
+    (linker(cache / f"{OPEN}-trained") / "ranker.json").write_text(json.dumps({"fit_on": "ward 7, March"}))
+    shipped = json.loads((cached.DATA / "calibration_open.json").read_text(encoding="utf-8"))["fit_on"]
+    (linker(cache / f"{OPEN}-shipped") / "calibration.json").write_text(json.dumps({"fit_on": shipped}))
+    linker(cache / "umls-v2-2024.1")  # a user's own
     for parts in (f"{KB}-now-01", f"{KB}-before-01", f"{OLD_KB}-now-01", f"{OTHER_KB}-now-01", f"{KB}-01"):
         folder(cache / f"{NAMES}-{parts}", "phrases")
     linker(cache / "from-config" / ("d" * 16))
@@ -108,7 +113,11 @@ def full(cache: Path) -> dict[str, State]:
         f"open-v0-{VERSION}-now": State.UNUSED,
         f"hpo-v1-{VERSION}-4.0.0-now": State.UNKNOWN,
         f"hospital-v1-{VERSION}-1": State.UNKNOWN,
-        f"{OPEN}-mine": State.ADDITIONS,
+        f"{OPEN}-mine": State.CHANGED,
+        f"{OPEN}-fit": State.CHANGED,
+        f"{OPEN}-trained": State.CHANGED,
+        f"{OPEN}-shipped": State.UNUSED,
+        "umls-v2-2024.1": State.UNKNOWN,
         f"{NAMES}-{KB}-now-01": State.USED,
         f"{NAMES}-{KB}-before-01": State.UNUSED,
         f"{NAMES}-{OLD_KB}-now-01": State.UNUSED,
@@ -155,13 +164,13 @@ def test_the_list(cache: Path, full: dict[str, State]) -> None:
     assert "    1.0 MB  last used 2020-01-01  not used by this version: open-v1-0.0.9-now" in shown
     assert len(shown) == 1 + len(full) - 3 + 1  # the folder, all but the locks, the sums
     # 4 linkers of a megabyte each, 3 folders with names, 5 leftovers
-    assert shown[-1].endswith("removes what this version does not use: 12 items and 3 locks (4.0 MB).")
+    assert shown[-1].endswith("removes what this version does not use: 13 items and 3 locks (5.0 MB).")
     assert states(cache) == full
 
 
 def test_clean_removes_only_what_is_not_used(cache: Path, full: dict[str, State]) -> None:
-    kept = with_states(full, State.USED, State.UNKNOWN, State.ADDITIONS, State.FOREIGN)
-    assert run("--clean", "--yes").stdout.splitlines()[-1] == "Removed 12 items and 3 locks (4.0 MB)."
+    kept = with_states(full, State.USED, State.UNKNOWN, State.CHANGED, State.FOREIGN)
+    assert run("--clean", "--yes").stdout.splitlines()[-1] == "Removed 13 items and 3 locks (5.0 MB)."
     assert set(states(cache)) == kept
     assert (cache / f"{OPEN}-now" / "kb" / "kb.sqlite").stat().st_size == 1_000_000
     assert run("--clean").stdout.splitlines() == [str(cache), "There is nothing to remove."]
@@ -172,13 +181,13 @@ def test_all_removes_everything_that_this_package_made(cache: Path, full: dict[s
     assert set(states(cache)) == with_states(full, State.FOREIGN)
 
 
-@pytest.mark.parametrize(("options", "answer", "said"), [(["--dry-run"], None, "Would remove 12 items"), ([], "n\n", "Nothing was removed.")])
+@pytest.mark.parametrize(("options", "answer", "said"), [(["--dry-run"], None, "Would remove 13 items"), ([], "n\n", "Nothing was removed.")])
 def test_nothing_is_removed_unasked(cache: Path, full: dict[str, State], options: list[str], answer: str | None, said: str) -> None:
     assert said in run("--clean", *options, answer=answer).stdout
     assert states(cache) == full
     run("--clean", code=1)  # nobody answers
     assert states(cache) == full
-    assert "Remove 12 items and 3 locks (4.0 MB)? [y/N]: y\n" in run("--clean", answer="y\n").stdout
+    assert "Remove 13 items and 3 locks (5.0 MB)? [y/N]: y\n" in run("--clean", answer="y\n").stdout
     assert f"{OPEN}-before" not in states(cache)
 
 
