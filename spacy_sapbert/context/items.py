@@ -21,6 +21,7 @@ _SIZES = frozenset(["cm", "mm", "kg", "lb"])
 _UNITS = frozenset(
     ["%", "/", "mg", "g", "ng", "pg", "ug", "mcg", "mmol", "umol", "iu", "u", "ku", "l", "dl", "ml", "c", "f", "s", "h", "hr", *_SIZES]
 )
+_COMPARED = frozenset(["over", "above", "than", "exceeding", "beyond", "least", ">", "<", "≥", "≤", "under", "below", "up"])  # words before a size that is only a limit
 _THEN = frozenset(["then", "later", "subsequently", "since", "but", ","])
 _STATEMENT_WORDS = 6  # words between "the" and its verb
 _DATE_WORDS = 8  # words and marks of a date
@@ -353,8 +354,8 @@ def is_stated(words: Sequence[str], comma: int, end: int, kinds: Words) -> bool:
         return item[-2] != "0"
     if len(item) > 3 and item[-2] == "/" and item[-1][0].isdigit():  # "pain 3/10"
         return item[-3][0].isdigit() and item[-3] != "0"
-    if len(item) > 2 and item[-2][0].isdigit() and item[-1] in _SIZES:  # "hiatus hernia 3 cm"
-        return True
+    if len(item) > 2 and item[-2][0].isdigit() and item[-1] in _SIZES:  # "hiatus hernia 3 cm", but not "mass over 2 cm"
+        return _COMPARED.isdisjoint(item)
     if len(item) > 4 and [len(word) for word in item[-4:]] == [1, 1, 1, 1] and [word.isdigit() for word in item[-4:]] == [False, True, False, True]:
         return True  # "Barrett's C0M2"
     if len(item) > 2 and item[-1].isdigit() and item[-2] in _GRADED:  # "pressure ulcer grade 2"

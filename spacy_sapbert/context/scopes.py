@@ -118,6 +118,8 @@ class Scopes:
                             to = min(to, self._item_ends[mark])
                         if rule.category in ("uncertain", "omitted"):  # "?PE, DVT or ACS", "not for ITU, dialysis or NIV"
                             to = max(to, alternatives(self.words, after, limit, self.item_words))
+                    if rule.direction == "beside" and rule.category == "family" and self.words[first] not in self.item_words.relative:
+                        to = next((at for at in range(after, to) if self.words[at] == ","), to)  # "husband low mood, gout"
                     if rule.direction == "aside":
                         to = main_clause(self.words, after, to, self.item_words)
                     drugs = self.terminators.drug_stops[rule.category]
@@ -221,12 +223,21 @@ class Scopes:
         return last_item(self.words, start, first, self.mentions.findings.keys(), self.item_words)
 
     def _after_dose(self, start: int, first: int) -> int:
-        """Return the token after the last item with a dose between token `start` and a denial at token `first`: "bleeding" in "aspirin 75 od, bleeding denied"."""
-        comma = None
+        """Return the token after the last item with the dose of a drug or a score between token `start` and a denial at token `first`.
+
+        It is "bleeding" in "aspirin 75 od, bleeding denied", and "fever" in "pain 4/10, fever denied". "SOB 3 days" has no dose.
+        """
+        comma, dosed = None, False
         for at in range(first - 1, start - 1, -1):
             if self.words[at] == ",":
-                comma = at
-            elif comma is not None and self.words[at][0].isdigit():
+                comma, dosed = at, False
+            elif comma is None:
+                continue
+            elif self.words[at] == "/" and self.words[at + 1] == "10" and self.words[at - 1].isdigit():
+                return comma + 1
+            elif self.words[at][0].isdigit():
+                dosed = True
+            if dosed and at in self.mentions.drugs and any(word[0].isdigit() for word in self.words[self.mentions.mention_ends[at] : comma]):
                 return comma + 1
         return start
 
