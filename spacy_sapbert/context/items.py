@@ -21,7 +21,9 @@ _SIZES = frozenset(["cm", "mm", "kg", "lb"])
 _UNITS = frozenset(
     ["%", "/", "mg", "g", "ng", "pg", "ug", "mcg", "mmol", "umol", "iu", "u", "ku", "l", "dl", "ml", "c", "f", "s", "h", "hr", *_SIZES]
 )
-_COMPARED = frozenset(["over", "above", "than", "exceeding", "beyond", "least", ">", "<", "≥", "≤", "under", "below", "up"])  # words before a size that is only a limit
+_COMPARED = frozenset(
+    ["over", "above", "than", "exceeding", "beyond", "least", ">", "<", "≥", "≤", "under", "below", "up"]
+)  # words before a size that is only a limit
 _THEN = frozenset(["then", "later", "subsequently", "since", "but", ","])
 _STATEMENT_WORDS = 6  # words between "the" and its verb
 _DATE_WORDS = 8  # words and marks of a date

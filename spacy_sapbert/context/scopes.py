@@ -233,12 +233,10 @@ class Scopes:
                 comma, dosed = at, False
             elif comma is None:
                 continue
-            elif self.words[at] == "/" and self.words[at + 1] == "10" and self.words[at - 1].isdigit():
+            elif (dosed and at in self.mentions.drugs) or (self.words[at] == "/" and self.words[at + 1] == "10" and self.words[at - 1].isdigit()):
                 return comma + 1
-            elif self.words[at][0].isdigit():
+            elif self.words[at][0].isdigit() and at and self.starts[at] > self.ends[at - 1]:  # not the "12" of "B12"
                 dosed = True
-            if dosed and at in self.mentions.drugs and any(word[0].isdigit() for word in self.words[self.mentions.mention_ends[at] : comma]):
-                return comma + 1
         return start
 
     def _mention_end(self, first: int, last: int) -> int:
