@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable
-from functools import cached_property
 
 from .sections import Section, find_sections
 
@@ -38,8 +37,6 @@ _SPACED_SIGNS = re.compile(r"(?:(?<![^\n])|[,;:] )[ \t]{0,3}(?P<sign>[+–−-])
 _SIGNED_LINE = 200  # characters
 _PLUS = re.compile(r"[^\n]{0,200}[ ,;]\+[A-Za-z]")  # in the rest of a line
 _IN_BRACKETS = 15  # words and marks; an opening bracket is looked for among as many
-_SHORT_LINE = 45  # characters; a line of this length was not wrapped, if the next word would fit into the longest line of the note
-_GO_ON = frozenset(",:-/+&(")  # marks at the end of a line that goes on
 _LONG_LINE = 50  # characters; a line of this length may have been wrapped
 
 
@@ -204,19 +201,10 @@ class TokenizedNote:
         if text.count("\n", place, start) > 1 or _ITEM.match(text, start):
             return True
         before = self.words[at - 1] if at else ""
-        if before in _CONTINUES:
+        if text[start].islower() or before in _CONTINUES:
             return False
-        if text[start].islower():
-            length = place - (text.rfind("\n", max(0, place - _SHORT_LINE - 1), place) + 1)
-            fits = length <= _SHORT_LINE < self._width and length + 1 + self.ends[at] - start <= self._width
-            return fits and before[-1:] not in _GO_ON
         line = text[max(0, place - _LONG_LINE) : place]
         return not ("\n" not in line and len(line) == _LONG_LINE and line.isupper() and line[-1] not in ".:")
-
-    @cached_property
-    def _width(self) -> int:
-        """Characters of the longest line."""
-        return max(map(len, self.text.split("\n")))
 
     def kind(self, char: int) -> str:
         """Return the kind of the section that holds a character (offset in the note)."""

@@ -10,6 +10,7 @@ from typing import NamedTuple
 NAMES = (
     *("link", "apart", "state", "assay", "study", "former", "after", "be", "tested", "sought", "subject", "reaction", "stated", "side", "finished"),
     *("verb", "until", "dated", "relative", "seen", "matter", "degree", "resumed", "eye", "limb", "exam"),
+    *("operation", "event", "symptom", "analyte", "goeson", "due"),
 )
 _MARKS = frozenset(',;:()[]|"<>')
 _OPENING = frozenset(":([=|")  # marks between an item and what is said of it: "HIV: negative", "HIV (negative)", "| HIV | negative |"
@@ -20,9 +21,14 @@ _SIZES = frozenset(["cm", "mm", "kg", "lb"])
 _UNITS = frozenset(
     ["%", "/", "mg", "g", "ng", "pg", "ug", "mcg", "mmol", "umol", "iu", "u", "ku", "l", "dl", "ml", "c", "f", "s", "h", "hr", *_SIZES]
 )
+_COMPARED = frozenset(
+    ["over", "above", "than", "exceeding", "beyond", "least", ">", "<", "≥", "≤", "under", "below", "up"]
+)  # words before a size that is only a limit
 _THEN = frozenset(["then", "later", "subsequently", "since", "but", ","])
 _STATEMENT_WORDS = 6  # words between "the" and its verb
 _DATE_WORDS = 8  # words and marks of a date
+_MINUTES = 60  # four digits that end with this or more are no time
+_BEFORE_REST = frozenset([",", "-", "–", "("])  # marks between a year and what is said of now
 _AWAITED_WORDS = 12  # words and marks between "until" and what is awaited
 _MOST_WORDS = 4  # a longer item is not one of a list of names
 _LONGEST = 40  # words and marks of the item before or after a statement; what is beyond is not read
@@ -61,6 +67,12 @@ class Words(NamedTuple):
         eye: words for an eye that begin a finding of it: "*LE* cataract".
         limb: findings after these letters that are of an arm or leg: "LE *edema*".
         exam: more names of tests; a year after a test is the date of its result: "*HRCT* 2024".
+        operation: words and endings of operations: "bypass", "-ectomy".
+        event: words of diseases that happen on one day, whatever is taken for them now: "stroke".
+        symptom: words of symptoms; four digits after them may be a time: "chest *pain* 2015".
+        analyte: names of what is measured: "*BNP* 1980".
+        goeson: words after a year that say that the disease goes on: "diabetes 2010, *on* insulin".
+        due: words before a year that is in the future, or no date of the patient: "*due* 2027".
     """
 
     link: AbstractSet[str] = frozenset()
@@ -89,6 +101,12 @@ class Words(NamedTuple):
     eye: AbstractSet[str] = frozenset()
     limb: AbstractSet[str] = frozenset()
     exam: AbstractSet[str] = frozenset()
+    operation: AbstractSet[str] = frozenset()
+    event: AbstractSet[str] = frozenset()
+    symptom: AbstractSet[str] = frozenset()
+    analyte: AbstractSet[str] = frozenset()
+    goeson: AbstractSet[str] = frozenset()
+    due: AbstractSet[str] = frozenset()
 
     @classmethod
     def of(cls, classes: Mapping[str, Sequence[str]]) -> Words:
@@ -338,8 +356,8 @@ def is_stated(words: Sequence[str], comma: int, end: int, kinds: Words) -> bool:
         return item[-2] != "0"
     if len(item) > 3 and item[-2] == "/" and item[-1][0].isdigit():  # "pain 3/10"
         return item[-3][0].isdigit() and item[-3] != "0"
-    if len(item) > 2 and item[-2][0].isdigit() and item[-1] in _SIZES:  # "hiatus hernia 3 cm"
-        return True
+    if len(item) > 2 and item[-2][0].isdigit() and item[-1] in _SIZES:  # "hiatus hernia 3 cm", but not "mass over 2 cm"
+        return _COMPARED.isdisjoint(item)
     if len(item) > 4 and [len(word) for word in item[-4:]] == [1, 1, 1, 1] and [word.isdigit() for word in item[-4:]] == [False, True, False, True]:
         return True  # "Barrett's C0M2"
     if len(item) > 2 and item[-1].isdigit() and item[-2] in _GRADED:  # "pressure ulcer grade 2"
@@ -383,8 +401,50 @@ def _is_sought(words: Sequence[str], start: int, kinds: Words) -> bool:
 
 def names_a_test(words: Sequence[str], kinds: Words) -> bool:
     """Return whether one of some words is the name of a test: "HRCT", "colonoscopy"."""
-    endings = tuple(word[1:] for word in kinds.study if word.startswith("-"))
-    return any(word in kinds.study or word in kinds.exam or (endings and word.endswith(endings)) for word in words)
+    return _are_some(words, kinds.study) or not kinds.exam.isdisjoint(words)
+
+
+def is_dated_by(words: Sequence[str], first: int, at: int, begin: int, end: int, kinds: Words, *, finding: bool) -> bool:
+    """Return whether a mention directly before four digits is past, because they are the year when it happened: "CVA 2015", "appendicectomy 1990".
+
+    They are no year after what is measured or before other words ("hypertension 2019 guidance"), and may be a time after a symptom. A disease that
+    goes on is not past: "diabetes 2010, on insulin".
+
+    Args:
+        words: the tokens of a note.
+        first: the first token of the mention.
+        at: the token of the digits, after the last one of the mention.
+        begin: the first token of the clause.
+        end: the token after its last one.
+        kinds: the words by which items are told apart.
+        finding: the mention is a finding, otherwise a procedure.
+    """
+    names = words[first:at]
+    if not kinds.due.isdisjoint(words[max(begin, first - _DATE_WORDS) : first]):
+        return False
+    if names_a_test(names, kinds) or not kinds.analyte.isdisjoint(names) or not (finding or _are_some(names, kinds.operation)):
+        return False
+    if not kinds.symptom.isdisjoint(names) and int(words[at][2:]) < _MINUTES:
+        return False
+    after = at + 1
+    if after >= end:
+        return True
+    lasts = finding and kinds.event.isdisjoint(names)
+    if words[after] in kinds.link:  # not "seizures 2030 and 2045"
+        return after + 1 >= end or not words[after + 1][0].isdigit()
+    if words[after] == "treated" and not (lasts and words[after + 1 : after + 2] == ["with"]):
+        return True
+    if words[after][0].isalnum():
+        return not lasts and words[after] in kinds.goeson
+    if words[after] in _BEFORE_REST:
+        after += 1
+    return not (lasts and after < end and (words[after] in kinds.goeson or list(words[after : after + 2]) == ["treated", "with"]))
+
+
+def _are_some(words: Sequence[str], names: AbstractSet[str]) -> bool:
+    """Return whether one of some words is a name, or has one of the endings that are written with a dash: "-ectomy"."""
+    endings = tuple(name[1:] for name in names if name.startswith("-"))
+    return any(word in names or (endings and word.endswith(endings)) for word in words)
 
 
 def is_year(word: str) -> bool:

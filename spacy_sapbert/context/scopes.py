@@ -13,13 +13,13 @@ from .items import (
     comma_before,
     ends_item,
     is_awaited,
+    is_dated_by,
     is_resumed,
     is_year,
     item_before_comma,
     last_item,
     listed_items,
     main_clause,
-    names_a_test,
     own_item,
 )
 from .terminators import Terminators
@@ -51,6 +51,7 @@ _LISTED = re.compile(rf"[\s,]*{_MARKER}(?:(?![.;](?:[\s,]|\Z)|\n|,\s*{_MARKER}).
 _MOST_ITEMS = 30
 _MARKS_PER_WORD = 12  # marks that a scope may have for each word
 _BRACKETED_WORDS = 15  # words and marks before a statement among which an opening bracket is looked for
+_FUTURE = frozenset(["plan", "instructions"])  # kinds of sections where a year may be in the future
 _TWO = "both"  # "both negative": the two items before it
 _LEADING = 3  # a trigger begins its clause if fewer words than this stand before it: "About two years ago"
 
@@ -117,6 +118,8 @@ class Scopes:
                             to = min(to, self._item_ends[mark])
                         if rule.category in ("uncertain", "omitted"):  # "?PE, DVT or ACS", "not for ITU, dialysis or NIV"
                             to = max(to, alternatives(self.words, after, limit, self.item_words))
+                    if rule.direction == "beside" and rule.category == "family" and self.words[first] not in self.item_words.relative:
+                        to = next((at for at in range(after, to) if self.words[at] == ","), to)  # "husband low mood, gout"
                     if rule.direction == "aside":
                         to = main_clause(self.words, after, to, self.item_words)
                     drugs = self.terminators.drug_stops[rule.category]
@@ -173,13 +176,17 @@ class Scopes:
         return [(key, _merged(spans)) for key, spans in found.items() if spans]
 
     def _dated(self) -> list[Span]:
-        """Return (start, end) in characters of the findings and procedures with a year directly after them: "CVA 2015", "Chlamydia 2016 treated"."""
+        """Return (start, end) in characters of the findings and operations with a year directly after them: "CVA 2015", "Chlamydia 2016 treated"."""
         found = []
         for at, word in enumerate(self.words):
             if not is_year(word) or (at + 1 < len(self.words) and self.words[at + 1] in _AMOUNTS):
                 continue
             first = self.mentions.findings.get(at, self.mentions.procedure_ends.get(at))
-            if first is not None and (at in self.mentions.findings or not names_a_test(self.words[first:at], self.item_words)):
+            if first is None or self.note.kind(self.starts[first]) in _FUTURE:
+                continue
+            place = bisect_right(self.bounds, first)
+            finding = at in self.mentions.findings
+            if is_dated_by(self.words, first, at, self.bounds[place - 1], self.bounds[place], self.item_words, finding=finding):
                 found.append((self.starts[first], self.ends[at - 1]))
         return found
 
@@ -216,13 +223,20 @@ class Scopes:
         return last_item(self.words, start, first, self.mentions.findings.keys(), self.item_words)
 
     def _after_dose(self, start: int, first: int) -> int:
-        """Return the token after the last item with a dose between token `start` and a denial at token `first`: "bleeding" in "aspirin 75 od, bleeding denied"."""
-        comma = None
+        """Return the token after the last item with the dose of a drug or a score between token `start` and a denial at token `first`.
+
+        It is "bleeding" in "aspirin 75 od, bleeding denied", and "fever" in "pain 4/10, fever denied". "SOB 3 days" has no dose.
+        """
+        comma, dosed = None, False
         for at in range(first - 1, start - 1, -1):
             if self.words[at] == ",":
-                comma = at
-            elif comma is not None and self.words[at][0].isdigit():
+                comma, dosed = at, False
+            elif comma is None:
+                continue
+            elif (dosed and at in self.mentions.drugs) or (self.words[at] == "/" and self.words[at + 1] == "10" and self.words[at - 1].isdigit()):
                 return comma + 1
+            elif self.words[at][0].isdigit() and at and self.starts[at] > self.ends[at - 1]:  # not the "12" of "B12"
+                dosed = True
         return start
 
     def _mention_end(self, first: int, last: int) -> int:

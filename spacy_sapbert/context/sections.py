@@ -43,6 +43,13 @@ _TELLS = re.compile(
     r"\d{1,2}/(?:7|52|12)|(?:patient|pt|man|woman|lady|gentleman)\b)",
     re.IGNORECASE,
 )
+# as `_TELLS`, in a line after the first one; or the line has a title: "Chest: wheeze"
+_GOES_ON = re.compile(
+    rf"{_TELLS.pattern}|\b(?:complains|complained|c/o|reports|reported|denies|denied|describes|described|feels|felt|noticed|woke|developed|seen|saw|came|"
+    r"attended|brought|today|now|(?:for|past|last) (?:the )?(?:past |last )?(?:\d{1,3}|a|one|two|three|few) (?:h|hrs?|hours?|d|days?|wks?|weeks?|months?|yrs?|years?)\b|"
+    r"\d{1,3} ?(?:days?|d|hours?|hrs?)\b)|o/e\b|(?<![^\n])[ \t]*[A-Z][^\n:,;.()]{0,30}:",
+    re.IGNORECASE,
+)
 # the beginning of a sentence about the patient, after one about a relative
 _PATIENT = re.compile(
     r"(?<=[.;!?])[ \t]+(?=(?:(?:the[ ]|this[ ]|our[ ])?(?:patient|pt)|i(?!\.)|we|today|here|(?:now[ ])?(?:presents|presenting|denies|reports)|now[ ](?:here|admitted)|"
@@ -143,7 +150,13 @@ def _find_sections(text: str) -> list[Section]:
         if kind == PART:
             kind = around if around in WITH_PARTS else "exam"
         elif kind == BACKGROUND:
-            kind = "history" if _is_list(text, heading, end) else "present_illness"
+            listed = _list_end(text, heading, end)
+            kind = "history" if listed > heading.end else "present_illness"
+            if heading.end < listed < end:
+                sections.append(_section(text, heading, kind, listed))
+                sections.append(Section("present_illness", "", listed, listed, end))
+                around = "present_illness"
+                continue
         elif kind == "":
             kind = around if around in WITH_ITEMS else OTHER
         sections.append(_section(text, heading, kind, end))
@@ -151,12 +164,23 @@ def _find_sections(text: str) -> list[Section]:
     return sections
 
 
-def _is_list(text: str, heading: _Heading, end: int) -> bool:
-    """Return whether the line after a heading has no verb and no age: "Background: IHD (PCI 2016), BPH"."""
+def _list_end(text: str, heading: _Heading, end: int) -> int:
+    """Return where a list of diseases after a heading ends: before the first line with a verb, an age, a duration or a title of its own.
+
+    It is the end of the heading, if the first line is no list: "Background: IHD (PCI 2016), BPH" is one, "Background: 72F with a cough" is not.
+    """
     body = _AFTER.match(text, heading.end)
     assert body is not None  # it matches the empty text
-    line = text.find("\n", body.end(), end)
-    return _TELLS.search(text, body.end(), line if line >= 0 else end) is None
+    start = min(body.end(), end)
+    line = text.find("\n", start, end)
+    if _TELLS.search(text, start, line if line >= 0 else end) is not None:
+        return heading.end
+    while line >= 0:
+        after = text.find("\n", line + 1, end)
+        if _GOES_ON.search(text, line + 1, after if after >= 0 else end) is not None:
+            return line
+        line = after
+    return end
 
 
 def _section(text: str, heading: _Heading, kind: str, end: int) -> Section:

@@ -197,6 +197,25 @@ def test_a_list_after_background_is_the_past_history(text: str, kind: str) -> No
     assert find_sections(text)[0].kind == kind
 
 
+@pytest.mark.parametrize(
+    ("text", "begins"),
+    [
+        ("Background: COPD\nPresented with SOB and cough for 3 days.\nChest: wheeze", "\nPresented"),
+        ("Background: COPD\nAF\nIncreasing SOB 3 days", "\nIncreasing"),
+        ("Background:\nCOPD\nAF\nHer story: falls", "\nHer"),
+        ("Background: COPD\nComplains of cough", "\nComplains"),
+    ],
+)
+def test_a_list_after_background_ends_before_a_line_that_is_no_list(text: str, begins: str) -> None:
+    history, rest = find_sections(text)[:2]
+    assert (history.kind, history.end, rest.kind, rest.start) == ("history", text.index(begins), "present_illness", text.index(begins))
+
+
+def test_a_list_after_background_may_have_several_lines() -> None:
+    text = "Background: COPD\nAF on apixaban\nCABG 2015"
+    assert [(section.kind, section.end) for section in find_sections(text)] == [("history", len(text))]
+
+
 def test_a_sentence_is_no_heading():
     assert [section.title for section in find_sections("MRI was ordered.\nMRI brain\nNo mass.")] == ["", "MRI brain"]
 

@@ -290,6 +290,50 @@ def test_a_mark_after_a_denied_drug_stands_before_the_reason(text: str, mentions
     assert statuses(text, *mentions) == wanted
 
 
+@pytest.mark.parametrize(
+    ("text", "mentions", "wanted"),
+    [
+        ("Aspirin 75 od, falls, bleeding denied.", ["d:Aspirin", "f:falls", "f:bleeding"], ["-", "negated", "negated"]),
+        ("Aspirin 75 mg, bleeding denied.", ["d:Aspirin 75 mg", "f:bleeding"], ["-", "negated"]),
+        ("Vitamin B12, bleeding denied.", ["d:Vitamin B12", "f:bleeding"], ["negated", "negated"]),
+        ("SOB 3 days, chest pain, syncope denied.", ["f:SOB", "f:chest pain", "f:syncope"], ["negated", "negated", "negated"]),
+        ("Type 2 diabetes, hypertension and gout denied.", ["f:Type 2 diabetes", "f:hypertension", "f:gout"], ["negated", "negated", "negated"]),
+    ],
+)
+def test_only_a_number_after_a_drug_is_a_dose(text: str, mentions: list[str], wanted: list[str]) -> None:
+    assert statuses(text, *mentions) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "mentions", "wanted"),
+    [
+        ("BNP 1980, ferritin 2015.", ["p:BNP", "p:ferritin"], ["-", "-"]),
+        ("CK 1950, AKI.", ["p:CK", "f:AKI"], ["-", "-"]),
+        ("Seizures 2030 and 2045 hrs tonight.", ["f:Seizures"], ["-"]),
+        ("Chest pain 2015, GTN given.", ["f:Chest pain", "d:GTN"], ["-", "-"]),
+        ("Diabetes 2010, on insulin.", ["f:Diabetes", "d:insulin"], ["-", "-"]),
+        ("AF 2019 on apixaban.", ["f:AF", "d:apixaban"], ["-", "-"]),
+        ("Lung cancer 2024 receiving chemotherapy.", ["f:Lung cancer", "p:chemotherapy"], ["-", "-"]),
+        ("TIA 2020, on clopidogrel.", ["f:TIA", "d:clopidogrel"], ["historical", "-"]),
+    ],
+)
+def test_four_digits_are_a_year_only_of_what_is_over(text: str, mentions: list[str], wanted: list[str]) -> None:
+    assert statuses(text, *mentions) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "mentions", "wanted"),
+    [
+        ("Partner abuse, depression.", ["f:abuse", "f:depression"], ["-", "-"]),
+        ("Carer stress.", ["f:stress"], ["-"]),
+        ("Bro has RA, SOB today.", ["f:RA", "f:SOB"], ["family", "-"]),
+        ("No node larger than 1 cm, mass over 2 cm.", ["f:node", "f:mass"], ["negated", "negated"]),
+    ],
+)
+def test_what_is_of_the_patient_beside_a_relative_or_a_limit(text: str, mentions: list[str], wanted: list[str]) -> None:
+    assert statuses(text, *mentions) == wanted
+
+
 @pytest.mark.parametrize("piece", ["gout. CBC, ", "gout\n", "gout, CBC, "])
 def test_a_long_family_history_takes_linear_time(piece: str) -> None:
     """30,000 mentions took more than a minute when each read the section from its beginning."""
