@@ -28,7 +28,6 @@ _THEN = frozenset(["then", "later", "subsequently", "since", "but", ","])
 _STATEMENT_WORDS = 6  # words between "the" and its verb
 _DATE_WORDS = 8  # words and marks of a date
 _MINUTES = 60  # four digits that end with this or more are no time
-_BEFORE_REST = frozenset([",", "-", "–", "("])  # marks between a year and what is said of now
 _AWAITED_WORDS = 12  # words and marks between "until" and what is awaited
 _MOST_WORDS = 4  # a longer item is not one of a list of names
 _LONGEST = 40  # words and marks of the item before or after a statement; what is beyond is not read
@@ -407,8 +406,8 @@ def names_a_test(words: Sequence[str], kinds: Words) -> bool:
 def is_dated_by(words: Sequence[str], first: int, at: int, begin: int, end: int, kinds: Words, *, finding: bool) -> bool:
     """Return whether a mention directly before four digits is past, because they are the year when it happened: "CVA 2015", "appendicectomy 1990".
 
-    They are no year after what is measured or before other words ("hypertension 2019 guidance"), and may be a time after a symptom. A disease that
-    goes on is not past: "diabetes 2010, on insulin".
+    They are no year after what is measured or before other words ("hypertension 2019 guidance"), and may be a time after a symptom. Of findings, only
+    events, symptoms and what was treated are past: "diabetes 2010" goes on, "chlamydia 2016 treated" is over.
 
     Args:
         words: the tokens of a note.
@@ -427,18 +426,14 @@ def is_dated_by(words: Sequence[str], first: int, at: int, begin: int, end: int,
     if not kinds.symptom.isdisjoint(names) and int(words[at][2:]) < _MINUTES:
         return False
     after = at + 1
+    treated = list(words[after : after + 1]) == ["treated"] and list(words[after + 1 : after + 2]) != ["with"]
+    if finding and (kinds.event | kinds.symptom).isdisjoint(names) and not treated:
+        return False
     if after >= end:
         return True
-    lasts = finding and kinds.event.isdisjoint(names)
     if words[after] in kinds.link:  # not "seizures 2030 and 2045"
         return after + 1 >= end or not words[after + 1][0].isdigit()
-    if words[after] == "treated" and not (lasts and words[after + 1 : after + 2] == ["with"]):
-        return True
-    if words[after][0].isalnum():
-        return not lasts and words[after] in kinds.goeson
-    if words[after] in _BEFORE_REST:
-        after += 1
-    return not (lasts and after < end and (words[after] in kinds.goeson or list(words[after : after + 2]) == ["treated", "with"]))
+    return treated or not words[after][0].isalnum() or words[after] in kinds.goeson
 
 
 def _are_some(words: Sequence[str], names: AbstractSet[str]) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 from ..errors import fail
 from ..kb.concept import OWN, is_cui, normalise, other_numbers
 from ..kb.knowledge_base import KnowledgeBase
+from ..kb.no_words import is_no_word
 from ..kb.writing import CAPITALS, MEASURED, fits, has_value, in_capitals, is_acronym, texts_of
 from .base import Candidates, Choice
 from .sections import find_sections, section_at
@@ -28,8 +29,10 @@ WORD_LETTERS = 4  # a shorter word is often an abbreviation even in lower case: 
 # a value without its last digit: "SBP in the low 90s", "dropped to the 80s", but not "in his 60s"
 _TENS = re.compile(r"[ \t]+(?:(?!his\b|her\b|their\b)[a-z]+[ \t]+){0,5}\d{1,2}0'?s\b", re.IGNORECASE)
 _AMOUNTS = MEASURED - {"T060"}  # a value is no result of an imaging: "HCT 33" is no head CT
-PERCENT_ODDS = 100.0  # a receptor is so many times as probable if a percentage follows: "ER 95%" is the share of cells that have it
-_PERCENT = re.compile(r"[ \t]*[:=]?[ \t]*[<>~≈]?[ \t]*\d{1,3}(?:[ \t]?[-–][ \t]?\d{1,3})?[ \t]?%")
+PERCENT_ODDS = (
+    100.0  # a receptor is so many times as probable if a percentage or a score of 8 follows: "ER 95%" is the share of cells, "ER 8/8" Allred's score
+)
+_PERCENT = re.compile(r"[ \t]*[:=]?[ \t]*[<>~≈]?[ \t]*(?:\d{1,3}(?:[ \t]?[-–][ \t]?\d{1,3})?[ \t]?%|[0-8]/8(?![\d/]))")
 HINT_ODDS = 1e6  # a meaning is so many times as probable if words around the abbreviation point to it, see `sense_words`
 SHORT_WORDS = frozenset(["arm", "ear", "eye", "leg", "hip", "toe", "jaw", "lip", "rib", "sad"])  # but these are words
 NO_ABBREVIATION = "not an abbreviation"  # how the lists mark a word that is what it says: "ache", "pH"
@@ -110,12 +113,14 @@ class Senses:
             span = each.span
             section = section_at(sections, span.start_char)
             context = read_context(text, span.start_char, span.end_char, "" if section is None else section.kind)
+            if each.mention.islower() and is_no_word(each.mention):  # "mrsa" is MRSA in small letters, so they say nothing
+                context = context._replace(case=-1)
             known, hinted = _with_hints(known, text, span.start_char, span.end_char, kb)
             in_note = [option.concept in linked or option.meaning.name.lower() in lowered for option in known]
             meanings = [option.meaning for option in known]
             probabilities = model.probabilities(model.evidence(meanings, context, in_note))
             if has_value(text[span.end_char : span.end_char + 24]):
-                probabilities = self._measured(known, probabilities, kb, percent=_PERCENT.match(text, span.end_char) is not None)
+                probabilities = self._measured(known, probabilities, kb, percent=_PERCENT.match(text, span.end_char, span.end_char + 24) is not None)
             if context.case == UPPER and not in_capitals(text, span.start_char, span.end_char):
                 probabilities = _in_their_case(known, probabilities)
             if hinted:
@@ -236,7 +241,7 @@ def _with_hints(known: List[Option], text: str, start: int, end: int, kb: Knowle
         kb: the knowledge base; meanings that it does not have do not count.
     """
 
-    percent = _PERCENT.match(text, end) is not None
+    percent = _PERCENT.match(text, end, end + 24) is not None
 
     def is_measured(row: int) -> bool:
         return not _AMOUNTS.isdisjoint(kb.types_of(row)) or (percent and _is_receptor(row, kb))

@@ -1,4 +1,4 @@
-"""How often a drug is taken, which is no mention: "OM" in "ramipril 5mg OM" is no otitis media, "OD" in "senna 2 tabs OD" no right eye."""
+"""How often and by which route a drug is given, which is no mention: "OM" in "ramipril 5mg OM" is no otitis media, "SC" in "Humira 40 mg SC" no joint."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .joining import Match
 from .products import DRUG
 
 _READ = 24  # characters before a frequency in which its dose begins
-_FREQUENCY = re.compile(r"O[DMN]|BD")
+_FREQUENCY = re.compile(r"O[DMN]|BD|S[CLQ]|PR")
 _DOSE = re.compile(
     r"\d[ \t]?(?:mcg|mg|g|micrograms?|mmol|units?|tab(?:let)?s?|cap(?:sule)?s?|sachets?|puffs?|patch(?:es)?|sprays?|p)[ \t]+(?:po[ \t]+)?$",
     re.IGNORECASE,
@@ -19,7 +19,7 @@ _OF_EYES = re.compile(r"[^\n]{0,40}?\b(?:O[SU]|eyes?|intravitreal)\b", re.IGNORE
 
 
 def without_frequencies(names: Sequence[Match], text: str) -> list[Match]:
-    """Return the names without "OM", "ON", "OD" and "BD" after a dose, or after a drug and a number. After "Avastin 1.25 mg", "OD, none OS" is an eye.
+    """Return the names without "OM", "ON", "OD", "BD", "SC", "SQ", "SL" and "PR" after a dose, or after a drug and a number. After "Avastin 1.25 mg", "OD, none OS" is an eye.
 
     Args:
         names: names that do not overlap, from left to right.

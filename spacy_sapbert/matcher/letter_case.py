@@ -29,7 +29,7 @@ _ACRONYMS = frozenset(["dress", "pad"])  # acronyms whose capitals tell them fro
 _HORMONE = "T125"  # a semantic type that is measured, too: "LH 12"
 _INHIBITOR = re.compile(r"[A-Z]{3,}\d?i|[A-Z]{2,}\d[A-Z]*i")  # "ACEi", "SGLT2i"
 _MISSING = re.compile(r"[^\W\d_]{3,}s")  # a name of a disease without its apostrophe: "Hashimotos"
-_PEOPLE = frozenset(["graves", "isaacs", "simmonds", "williams"])  # people whose names end in "s"
+_PEOPLE = frozenset(["bells", "graves", "isaacs", "simmonds", "williams"])  # people whose names end in "s"
 _LONG_LINE = 200  # characters; of a longer line only the text near the word is read
 
 # -- names --------------------------------------------------------------------------------------------------------------

@@ -19,12 +19,16 @@ _HEADING = r"(?:[A-Z][A-Za-z'’]*(?:[ \t]*[&/-][ \t]*|[ \t]+(?:(?:and|of)[ \t]+
 
 _CYCLE, _DAY = (r"C\d",), (r"[Dd]\d",)
 
-# patterns of which one is in each text that has such a place, and which are faster; the pattern of the place
+# patterns that are searched first, because they are fast; the pattern of the place, which is searched only if one of them matches
 _PLACES = tuple(
     (tuple(re.compile(each) for each in parts), re.compile(pattern, flags))
     for parts, pattern, flags in (
         # a cycle of chemotherapy: "C5 D1", "C4 delayed", "here for C5"
-        (_CYCLE, rf"\b(?P<place>C\d{{1,2}})[ \t]*(?:/[ \t]?)?(?:D\d{{1,2}}\b|{_OF_CYCLE}|(?:chemo|FOLF|R-CHOP)|of[ \t]+\d)", 0),
+        (
+            _CYCLE,
+            rf"(?<!low )(?<!Low )(?<!omplement )\b(?P<place>C\d{{1,2}})[ \t]*(?:/[ \t]?)?(?:D\d{{1,2}}\b|{_OF_CYCLE}|(?:chemo|FOLF|R-CHOP)|of[ \t]+\d)",
+            0,
+        ),
         (
             _CYCLE,
             rf"{_FOR_CYCLE}(?P<place>C\d{{1,2}})(?=[ \t]*(?:$|[.,;)]|(?:chemo\w*|fine|next|ok|on|this|today|tomorrow|tmrw|treatment|well|with)\b))",
@@ -40,7 +44,7 @@ _PLACES = tuple(
         # a review: "RV in 6/52", "RV 3/12"
         (
             ("RV ",),
-            rf"\b(?P<place>RV)(?=[ \t]+(?:(?:(?:again[ \t]+)?(?:in|after)[ \t]+)?{_TIME}|in[ \t]+(?:clinic|OPD?)\b|next[ \t]+(?:month|week)|tomorrow|mane\b))",
+            rf"(?<!in )(?<!of )\b(?P<place>RV)(?=[ \t]+(?:(?:(?:again[ \t]+)?(?:in|after)[ \t]+)?{_TIME}(?![ \t]+(?:after|ago|before|later|post)\b)|in[ \t]+(?:clinic|OPD?)\b|next[ \t]+(?:month|week)|tomorrow|mane\b))",
             0,
         ),
         # the patient: "pt says"
@@ -53,12 +57,12 @@ _PLACES = tuple(
             re.IGNORECASE,
         ),
         # fractions of radiotherapy: "50 Gy in 5 fx"
-        (("fx", "Fx", "FX"), r"(?<![a-z])c?Gy[ \t]*(?:[/,x]|in|over)?[ \t]*\d{1,2}[ \t]*(?P<place>fx)\b", re.IGNORECASE),
-        (("fx",), r"\b\d{1,2}[ \t]*(?P<place>fx)[ \t]+(?:of[ \t]+)?(?:EBRT|RT|SBRT|XRT|radiation|radiotherapy)\b", 0),
+        (("fx", "Fx", "FX"), r"(?<![a-z])c?Gy[ \t]{0,3}(?:[/,x]|in|over)?[ \t]{0,3}\d{1,2}[ \t]*(?P<place>fx)\b", re.IGNORECASE),
+        (("fx",), r"\b\d{1,2}[ \t]*(?P<place>fx)[ \t]+(?:of[ \t]+)?(?:EBRT|SBRT|XRT|radiation|radiotherapy)\b", 0),
         # a grade: "Gd 2 OVs"
         (("gd ", "Gd "), rf"\b(?P<place>[Gg]d)[ \t]+(?=[0-5][ab]?\b(?![ \t]?(?:{_DOSE}|ml|mmol)\b|[.\d]))", 0),
         # kappa light chains: "sFLC K 44"
-        (("FLC",), r"\bs?FLCs?\b[ \t]*[:=]?[ \t]*(?P<place>K)[ \t]*[:=]?[ \t]*\d", 0),
+        (("FLC",), r"\bs?FLCs?\b[ \t]{0,3}[:=]?[ \t]{0,3}(?P<place>K)[ \t]{0,3}[:=]?[ \t]{0,3}\d", 0),
         # the signal of a pulse: "PT mono"
         (("mono",), r"\b(?:ATA?|DPA?|PTA?|TA|TP|[Pp]op(?:liteal)?|[Pp]edals?)[ \t]+(?P<place>mono)\b", 0),
         # puffs: "Fostair 2p BD"

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from .listed import Listed
 
 _SATURATION = re.compile(
-    r"\b(?:SpO2|SaO2|O2|[Ss]ats?|SATS?|[Ss]aturations?)\b[ \t]*(?:[:=]|of|are|is|was)?[ \t]*\d{2,3}(?:-\d{2,3})?[ \t]?%?[ \t]?\(?(?:on[ \t])?(?P<place>OA)\b"
+    r"\b(?:SpO2|SaO2|O2|[Ss]ats?|SATS?|[Ss]aturations?)\b[ \t]{0,3}(?:[:=]|of|are|is|was)?[ \t]{0,3}\d{2,3}(?:-\d{2,3})?[ \t]?%?[ \t]?\(?(?:on[ \t])?(?P<place>OA)\b"
 )
 
 

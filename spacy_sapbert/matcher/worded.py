@@ -29,7 +29,10 @@ _LOST = re.compile(
     re.IGNORECASE,
 )
 _METS = re.compile(r"(?<![\w/-])mets\b(?![ \t]*(?:[<>=:/]|\d|equivalent|of[ \t]+(?:activity|exercise)))")
-_NUMBER_BEFORE = re.compile(r"(?:\d|[<>=≥≤])[ \t+-]*$")  # "4 mets" of exercise
+_NUMBER_BEFORE = re.compile(  # "4 mets" of exercise
+    r"(?:\d|[<>=≥≤]|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|few|good|poor|several))[ \t+-]*$|\b(?:exercise|exertion|functional capacity)\b[^\n.]*$",
+    re.IGNORECASE,
+)
 _NEAR = 32  # characters before a word that are read
 A_FALL = "accidental fall"
 _INJURIES = {

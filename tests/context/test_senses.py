@@ -203,9 +203,9 @@ def test_a_receptor_is_a_hundred_times_as_probable_before_a_percentage(model: Se
 
     before = receptor("CP today")
     assert before < 0.1
-    for text in ("CP 95%", "CP: 95 %", "CP >90%", "CP 5-10%"):
+    for text in ("CP 95%", "CP: 95 %", "CP >90%", "CP 5-10%", "CP 8/8"):
         assert receptor(text) == pytest.approx(100 * before / (100 * before + 1 - before), abs=2e-3)
-    for text in ("CP 95", "CP today 95%"):
+    for text in ("CP 95", "CP today 95%", "CP 8/80", "CP 8/8/26"):
         assert receptor(text) < 0.1
 
 
@@ -241,6 +241,18 @@ def test_where_nothing_decides_nothing_is_linked(with_senses: Path) -> None:
 def test_a_meaning_that_the_knowledge_base_lacks_is_no_link(with_senses: Path) -> None:
     (ent,) = linker_of(with_senses, Senses())(marked("91% RA", "RA")).ents
     assert (ent.kb_id_, ent._.kb_explain["meaning"]) == ("", "room air")
+
+
+def test_small_letters_that_are_no_word_say_nothing_about_the_meaning(model: SenseModel, tmp_path: Path) -> None:
+    meaning = Meaning("mrsa", "methicillin-resistant organism", ("X:1",), 1.0, (0, 0, 344))  # notes have it in capitals alone
+    rows = ["X:1\tmethicillin-resistant organism\tMRSA", "X:2\tmethicillin-resistant infection\tMRSA"]
+    (tmp_path / "names.tsv").write_text("concept_id\tname\tsynonyms\n" + "\n".join(rows) + "\n")
+    build_linker([read_source(tmp_path / "names.tsv")], tmp_path / "linker", model=StaticEncoder(), index=ExactIndex(), progress=False)
+    (tmp_path / "linker" / "senses").mkdir()
+    replace(model, meanings=[meaning]).save(tmp_path / "linker" / "senses")
+    linker = linker_of(tmp_path / "linker", Senses())
+    for text in ("hx of MRSA", "hx of mrsa"):
+        assert linked(linker(marked(text, text[-4:]))) == ["X:1"]
 
 
 def test_what_is_no_abbreviation_is_left_alone(with_senses: Path, folder: Path) -> None:

@@ -27,6 +27,9 @@ def linked(component: ConceptMatcher, text: str) -> list[tuple[str, str | None]]
         ("old T12 wedge #.", [("wedge #", "wedge fracture")]),
         ("# neck of femur seen", [("# neck of femur", "fracture of neck of femur")]),
         ("# Left hip pain\n# hip replacement\n#1 hip\n# Hip: stable", []),  # problems of a list
+        ("# Hip and neck pain\n# Hip, swollen since Monday\n# Hip", []),
+        ("hip # 4, hip #7", []),  # a number
+        ("# R hip\nold # hip", [("# R hip", "hip fracture"), ("# hip", "hip fracture")]),
         ("##hip, room #4, #", []),
     ],
 )
@@ -178,6 +181,7 @@ def test_a_name_that_begins_with_a_verb_gives_way(text: str, expected: list[str]
         ("lost 4 L, lost 2 kg of fluid, lost 4 keys, gained 4 kg", []),
         ("If mets on CT, no mets", ["mets", "mets"]),
         ("4 mets, >4 mets, mets >4, met him", []),
+        ("Exercise capacity over four mets. Several mets of work, good mets. Exercise fine. Lung mets", ["mets"]),
         ("Adm w fall + ?UTI", ["fall"]),
         ("Seen with covid and fall, w/ fall, post fall", ["fall", "fall", "fall"]),
         ("rise and fall, rest and fall of BP", []),

@@ -40,8 +40,11 @@ from spacy_sapbert.matcher.notation import notations
         ("Pleasant 80 yo gent with a painful hip. A 70 year old gent", ["gent", "gent"]),
         ("80M on gent 5 mg/kg, this gent level", ["80M"]),
         ("SBRT to RUL nodule 50 Gy in 5 fx.", ["fx"]),
-        ("60Gy/30 fx, 20 fx of RT", ["fx", "fx"]),
+        ("60Gy/30 fx, 20 fx of XRT", ["fx", "fx"]),
         ("rib 5 fx, L2 fx", []),
+        ("2 fx RT ribs, 2 fx of RT ribs", []),  # the right side
+        ("RV 3 days ago, in RV 3 days, RV 2 weeks post MI", []),
+        ("Low C3 given lupus, low complement C4 given", []),
         ("HE gd 1, Gd 2 OVs.", ["gd", "Gd"]),
         ("Gd 10 ml, Gd 5 ml, Gd 0.1", []),
         ("sFLC K 44, ratio 3.1.", ["K"]),
