@@ -146,6 +146,15 @@ def with_senses(folder: Path, model: SenseModel, tmp_path: Path) -> Path:
     return tmp_path / "linker"
 
 
+def sensed_linker(folder: Path, table: str, model: SenseModel) -> SapBertLinker:
+    """Build a linker from a table of names with a sense model, in a folder."""
+    (folder / "names.tsv").write_text(table, encoding="utf-8")
+    build_linker([read_source(folder / "names.tsv")], folder / "linker", model=StaticEncoder(), index=ExactIndex(), progress=False)
+    (folder / "linker" / "senses").mkdir()
+    model.save(folder / "linker" / "senses")
+    return linker_of(folder / "linker", Senses())
+
+
 def linker_of(folder: Path, disambiguator: Disambiguator | None, **settings: object) -> SapBertLinker:
     return SapBertLinker(StaticEncoder(), ExactIndex(), disambiguator=disambiguator, linker_name=str(folder), **settings)  # type: ignore[arg-type]
 
@@ -170,13 +179,8 @@ def test_the_context_decides(with_senses: Path) -> None:
 
 
 def test_a_test_is_ten_times_as_probable_before_a_value(model: SenseModel, tmp_path: Path) -> None:
-    table = tmp_path / "names.tsv"
     rows = ["C9300002\tcerebral palsy\tCP\tT059", "C9300001\tchest pain\tCP\tT184"]  # T059: the first is a laboratory procedure, a test
-    table.write_text("concept_id\tname\tsynonyms\ttypes\n" + "\n".join(rows) + "\n")
-    build_linker([read_source(table)], tmp_path / "linker", model=StaticEncoder(), index=ExactIndex(), progress=False)
-    (tmp_path / "linker" / "senses").mkdir()
-    model.save(tmp_path / "linker" / "senses")
-    linker = linker_of(tmp_path / "linker", Senses())
+    linker = sensed_linker(tmp_path, "concept_id\tname\tsynonyms\ttypes\n" + "\n".join(rows) + "\n", model)
 
     def palsy(text: str) -> float:
         (ent,) = linker(marked(text, "CP")).ents
@@ -189,13 +193,8 @@ def test_a_test_is_ten_times_as_probable_before_a_value(model: SenseModel, tmp_p
 
 
 def test_a_receptor_is_a_hundred_times_as_probable_before_a_percentage(model: SenseModel, tmp_path: Path) -> None:
-    table = tmp_path / "names.tsv"
     rows = ["C9300002\testrogen receptor\tCP\tT116", "C9300001\tchest pain\tCP\tT184"]
-    table.write_text("concept_id\tname\tsynonyms\ttypes\n" + "\n".join(rows) + "\n")
-    build_linker([read_source(table)], tmp_path / "linker", model=StaticEncoder(), index=ExactIndex(), progress=False)
-    (tmp_path / "linker" / "senses").mkdir()
-    model.save(tmp_path / "linker" / "senses")
-    linker = linker_of(tmp_path / "linker", Senses())
+    linker = sensed_linker(tmp_path, "concept_id\tname\tsynonyms\ttypes\n" + "\n".join(rows) + "\n", model)
 
     def receptor(text: str) -> float:
         (ent,) = linker(marked(text, "CP")).ents
@@ -246,11 +245,7 @@ def test_a_meaning_that_the_knowledge_base_lacks_is_no_link(with_senses: Path) -
 def test_small_letters_that_are_no_word_say_nothing_about_the_meaning(model: SenseModel, tmp_path: Path) -> None:
     meaning = Meaning("mrsa", "methicillin-resistant organism", ("X:1",), 1.0, (0, 0, 344))  # notes have it in capitals alone
     rows = ["X:1\tmethicillin-resistant organism\tMRSA", "X:2\tmethicillin-resistant infection\tMRSA"]
-    (tmp_path / "names.tsv").write_text("concept_id\tname\tsynonyms\n" + "\n".join(rows) + "\n")
-    build_linker([read_source(tmp_path / "names.tsv")], tmp_path / "linker", model=StaticEncoder(), index=ExactIndex(), progress=False)
-    (tmp_path / "linker" / "senses").mkdir()
-    replace(model, meanings=[meaning]).save(tmp_path / "linker" / "senses")
-    linker = linker_of(tmp_path / "linker", Senses())
+    linker = sensed_linker(tmp_path, "concept_id\tname\tsynonyms\n" + "\n".join(rows) + "\n", replace(model, meanings=[meaning]))
     for text in ("hx of MRSA", "hx of mrsa"):
         assert linked(linker(marked(text, text[-4:]))) == ["X:1"]
 
@@ -379,9 +374,7 @@ def test_a_concept_that_has_the_meaning_as_a_name_comes_before_one_that_has_only
 def test_a_meaning_of_a_list_alone_does_not_hide_the_projects_own_name(
     tmp_path: Path, model: SenseModel, concept: str, cases: tuple[int, int, int], expected: str
 ) -> None:
-    table, folder = tmp_path / "names.tsv", tmp_path / "linker"
-    table.write_text(f"concept_id\tname\tsynonyms\n{concept}\tstereotactic radiotherapy\tSBRT\nX:2\tcough\t\n", encoding="utf-8")
-    build_linker([read_source(table)], folder, model=StaticEncoder(), index=ExactIndex(), progress=False)
-    (folder / "senses").mkdir()
-    replace(model, meanings=[Meaning("sbrt", "split beam radiation therapy", (), 1.0, cases)]).save(folder / "senses")
-    assert linked(linker_of(folder, Senses())(marked("s/p SBRT in 2023", "SBRT"))) == [expected]
+    names = f"concept_id\tname\tsynonyms\n{concept}\tstereotactic radiotherapy\tSBRT\nX:2\tcough\t\n"
+    meaning = Meaning("sbrt", "split beam radiation therapy", (), 1.0, cases)
+    linker = sensed_linker(tmp_path, names, replace(model, meanings=[meaning]))
+    assert linked(linker(marked("s/p SBRT in 2023", "SBRT"))) == [expected]

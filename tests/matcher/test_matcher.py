@@ -21,14 +21,6 @@ from spacy_sapbert.matcher.component import ConceptMatcher
 from spacy_sapbert.matcher.finding import find_names
 
 
-@pytest.fixture(scope="module")
-def nlp(tiny_linker: Path) -> Language:
-    nlp = spacy.blank("en")
-    nlp.add_pipe("concept_matcher", config={"linker_name": str(tiny_linker)})
-    nlp.get_pipe("concept_matcher").load()  # type: ignore[attr-defined]
-    return nlp
-
-
 def test_offsets_with_other_tokenizers():
     text = "Post-cleft palate, (seizure)."
     nlp = spacy.blank("en")

@@ -15,14 +15,6 @@ from spacy_sapbert.errors import fail
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
 
-@pytest.fixture(scope="module")
-def nlp(tiny_linker: Path) -> Language:
-    nlp = spacy.blank("en")
-    nlp.add_pipe("concept_matcher", config={"linker_name": str(tiny_linker)})
-    nlp.get_pipe("concept_matcher").load()  # type: ignore[attr-defined]
-    return nlp
-
-
 def test_many_names_are_made_ready_once(nlp: Language, tiny_linker: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setenv("SPACY_SAPBERT_CACHE", str(tmp_path / "cache"))
     monkeypatch.setattr("spacy_sapbert.matcher.stored.KEPT_FROM", 1)
