@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -198,9 +199,14 @@ def _entry_of(path: Path, made: re.Pattern[str], versions: _Versions) -> Entry:
 
 def _is_changed(linker: Path) -> bool:
     """Return whether a linker has names that a user added, or a calibration or ranker that this package did not bring."""
-    given = {parse_json(file.read_text(encoding="utf-8")).get("fit_on") for name in ("calibration", "ranker") for file in DATA.glob(f"{name}*.json")}
     fit = (linker / name for name in (CALIBRATION, RANKER))
-    return (linker / ADDITIONS).is_file() or any(file.is_file() and _json(file).get("fit_on") not in given for file in fit)
+    return (linker / ADDITIONS).is_file() or any(file.is_file() and _json(file).get("fit_on") not in _fit_here() for file in fit)
+
+
+@cache
+def _fit_here() -> frozenset[str]:
+    """Return what the calibrations and rankers of this package were fit on."""
+    return frozenset(str(_json(file).get("fit_on")) for name in ("calibration", "ranker") for file in DATA.glob(f"{name}*.json"))
 
 
 def _table_entry(path: Path) -> Entry:

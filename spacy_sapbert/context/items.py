@@ -426,7 +426,7 @@ def is_dated_by(words: Sequence[str], first: int, at: int, begin: int, end: int,
     if not kinds.symptom.isdisjoint(names) and int(words[at][2:]) < _MINUTES:
         return False
     after = at + 1
-    treated = list(words[after : after + 1]) == ["treated"] and list(words[after + 1 : after + 2]) != ["with"]
+    treated = list(words[after : after + 1]) == ["treated"] and list(words[after : after + 2]) != ["treated", "with"]
     if finding and (kinds.event | kinds.symptom).isdisjoint(names) and not treated:
         return False
     if after >= end:

@@ -286,7 +286,7 @@ class Scopes:
         return max(start, self._counted(first, begin, scope, -1)), first
 
     def _sole(self, first: int, begin: int) -> tuple[int, int]:
-        """Return (first token, last token + 1) of the item before a condition at token `first`, if a mention begins it: "TPN if not eating"; otherwise two equal tokens."""
+        """Return (first token, last token + 1) of the item before a condition at token `first`, if a mention begins it: "TPN if not eating"; otherwise an empty range."""
         start, last = own_item(self.words, first, begin, self.item_words)
         opens = start == begin or not self.words[start - 1][0].isalnum() or self.words[start - 1] in self.item_words.link
         start = next((at for at in range(start, last) if self.words[at][0].isalnum()), last)  # after the mark of an item: "- TPN if …"

@@ -28,6 +28,7 @@ OTHER_CASE = 0.02  # factor for a meaning that the lists never have in capitals,
 WORD_LETTERS = 4  # a shorter word is often an abbreviation even in lower case: "pt", "cp"
 # a value without its last digit: "SBP in the low 90s", "dropped to the 80s", but not "in his 60s"
 _TENS = re.compile(r"[ \t]+(?:(?!his\b|her\b|their\b)[a-z]+[ \t]+){0,5}\d{1,2}0'?s\b", re.IGNORECASE)
+_VALUE_READ = 24  # characters after an abbreviation in which its value begins
 _AMOUNTS = MEASURED - {"T060"}  # a value is no result of an imaging: "HCT 33" is no head CT
 PERCENT_ODDS = (
     100.0  # a receptor is so many times as probable if a percentage or a score of 8 follows: "ER 95%" is the share of cells, "ER 8/8" Allred's score
@@ -119,8 +120,8 @@ class Senses:
             in_note = [option.concept in linked or option.meaning.name.lower() in lowered for option in known]
             meanings = [option.meaning for option in known]
             probabilities = model.probabilities(model.evidence(meanings, context, in_note))
-            if has_value(text[span.end_char : span.end_char + 24]):
-                probabilities = self._measured(known, probabilities, kb, percent=_PERCENT.match(text, span.end_char, span.end_char + 24) is not None)
+            if _has_value(text, span.end_char):
+                probabilities = self._measured(known, probabilities, kb, percent=_has_percent(text, span.end_char))
             if context.case == UPPER and not in_capitals(text, span.start_char, span.end_char):
                 probabilities = _in_their_case(known, probabilities)
             if hinted:
@@ -241,12 +242,12 @@ def _with_hints(known: List[Option], text: str, start: int, end: int, kb: Knowle
         kb: the knowledge base; meanings that it does not have do not count.
     """
 
-    percent = _PERCENT.match(text, end, end + 24) is not None
+    percent = _has_percent(text, end)
 
     def is_measured(row: int) -> bool:
         return not _AMOUNTS.isdisjoint(kb.types_of(row)) or (percent and _is_receptor(row, kb))
 
-    valued = has_value(text[end : end + 24]) or _TENS.match(text, end) is not None
+    valued = _has_value(text, end) or _TENS.match(text, end) is not None
     valued = valued and any(option.concept is not None and is_measured(kb.row_of(option.concept)) for option in known)
     more, hinted = list(known), set()
     around = list(hints(text, start, end))
@@ -259,6 +260,16 @@ def _with_hints(known: List[Option], text: str, start: int, end: int, kb: Knowle
         if all(option.concept != concept for option in more):
             more.append(Option(Meaning(normal(text[start:end]), hint.meaning, (hint.concept,), UNLISTED), concept))
     return more, hinted
+
+
+def _has_value(text: str, end: int) -> bool:
+    """Return whether a value follows the abbreviation that ends before a character."""
+    return has_value(text[end : end + _VALUE_READ])
+
+
+def _has_percent(text: str, end: int) -> bool:
+    """Return whether a percentage or a score of 8 follows the abbreviation that ends before a character."""
+    return _PERCENT.match(text, end, end + _VALUE_READ) is not None
 
 
 def _is_receptor(row: int, kb: KnowledgeBase) -> bool:

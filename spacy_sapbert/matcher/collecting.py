@@ -103,7 +103,7 @@ class NameCollector:
         counts = {} if counts is None else counts
         whole, unmarked = Collected(), Collected()  # unmarked: without punctuation, so that "hypotonia, generalized" is also found without its comma
         possessives: list[tuple[list[int], str]] = []  # added last: a word that is a name in any form keeps its label
-        in_s: dict[int, str] = {}  # hash of an acronym that ends in a capital "S" -> its label
+        in_s: set[int] = set()  # hashes of acronyms that end in a capital "S"
         other_words: set[int] = set()  # hashes of the other names of one word
         words: dict[int, str] = {}  # hash of a name of one word -> its label
         look = lru_cache(_WORDS)(self._looked_at)
@@ -128,7 +128,7 @@ class NameCollector:
                 continue
             if len(hashes) == 1:
                 if case.startswith(CAPITALS) and case != letter_case.CAPITALS_IN_PLURAL and letter_case.ends_in_capital_s(name.texts):
-                    in_s.setdefault(hashes[0], label)
+                    in_s.add(hashes[0])
                 else:
                     other_words.add(hashes[0])
                 words[hashes[0]] = letter_case.of_both(words.get(hashes[0]), label, name)
@@ -138,14 +138,11 @@ class NameCollector:
             if 1 < len(bare) < len(hashes) and not letter_case.are_joined_letters(found):  # "HR+" is not "HR"
                 unmarked.add(bare, label)
         for hashed, label in words.items():
-            whole.add([hashed], label)
+            only_in_s = hashed in in_s and hashed not in other_words
+            whole.add([hashed], label.replace(CAPITALS, CAPITALS + letter_case.WITH_S, 1) if only_in_s else label)
         for hashes, label in possessives:
             whole.add(hashes, label)
-        only_in_s = Collected()
-        for hashed, label in in_s.items():
-            if hashed not in other_words:
-                only_in_s.add([hashed], label.replace(CAPITALS, CAPITALS + letter_case.WITH_S, 1))
-        return union([only_in_s.phrases(), whole.phrases(), unmarked.phrases()])
+        return union([whole.phrases(), unmarked.phrases()])
 
     def _may_be_looked_for(self, name: MatchableName, found: Sequence[str]) -> bool:
         """Return whether a name, given with its words, has a length that is looked for, and does not only qualify."""

@@ -29,7 +29,7 @@ _LOST = re.compile(
     re.IGNORECASE,
 )
 _METS = re.compile(r"(?<![\w/-])mets\b(?![ \t]*(?:[<>=:/]|\d|equivalent|of[ \t]+(?:activity|exercise)))")
-_NUMBER_BEFORE = re.compile(  # "4 mets" of exercise
+_OF_EXERCISE = re.compile(  # "4 mets" of exercise
     r"(?:\d|[<>=≥≤]|\b(?:one|two|three|four|five|six|seven|eight|nine|ten|few|good|poor|several))[ \t+-]*$|\b(?:exercise|exertion|functional capacity)\b[^\n.]*$",
     re.IGNORECASE,
 )
@@ -98,7 +98,7 @@ def worded(text: str) -> Iterator[Listed]:
         if _BEFORE_FALL.search(text, max(0, match.start() - _NEAR), match.start()):
             yield Listed(match.start(), match.end(), A_FALL)
     for mets in _METS.finditer(text):
-        if _NUMBER_BEFORE.search(text, max(0, mets.start() - _NEAR), mets.start()) is None:
+        if _OF_EXERCISE.search(text, max(0, mets.start() - _NEAR), mets.start()) is None:
             yield Listed(mets.start(), mets.end(), "metastases")
     for lost in _LOST.finditer(text):
         yield Listed(lost.start(), lost.end(), "weight loss")

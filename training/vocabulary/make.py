@@ -17,7 +17,7 @@ from typing import Any
 
 from spacy_sapbert.files import checksum, write_text
 from spacy_sapbert.kb.builder import WEAK, build_kb
-from spacy_sapbert.kb.concept import Concept, Name, normalise
+from spacy_sapbert.kb.concept import OWN, Concept, Name, normalise
 from spacy_sapbert.kb.joining import Joins
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
@@ -172,7 +172,7 @@ def _yields(name: Name, row: int, borne: dict[str, set[int]]) -> bool:
 
 def _plain_first(names: Sequence[Name]) -> list[Name]:
     """Put our own preferred name first where UBERON's would be: it calls the thigh "hindlimb stylopod", as in all vertebrates."""
-    own = next((name for name in names if name.source == "SAPBERT" and name.term_type == "PT"), None)
+    own = next((name for name in names if name.source == OWN and name.term_type == "PT"), None)
     if own is None or names[0].source != "UBERON":
         return list(names)
     return [own, *(name for name in names if name is not own)]
