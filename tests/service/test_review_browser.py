@@ -119,6 +119,25 @@ def right_links(linker: Path, **settings: Any) -> tuple[int, int]:
     return sum(right), sum(right) + sum(wrong)
 
 
+def test_a_note_that_was_opened_before_a_new_name_was_written_is_shown_with_it(browser: Any, served: Any) -> None:
+    _, running = served([CLEAR[0], BLOBBY])
+    page = open_page(browser, running.url)
+    page.select_option("#order", "note")
+    open_note(page, "note_0")
+    page.locator("#note mark").first.click()
+    page.fill("#new-name", "blobby")
+    held: list[Any] = []
+    page.route("**/review/events", lambda route: held.append(route) if route.request.method == "POST" else route.continue_())
+    page.click("text=Add as a name")
+    open_note(page, "note_1")
+    until(page, lambda: bool(held))
+    assert page.locator("#note mark:has-text('Blobby')").count() == 0
+    held[0].continue_()
+    page.wait_for_selector("#note mark:has-text('Blobby')")
+    assert page.inner_text("#note h2") == "note_1"
+    page.close()
+
+
 def test_the_whole_loop(browser: Any, served: Any, linker_folder: Path, tmp_path: Path) -> None:
     store, running = served([*AMBIGUOUS, *CLEAR, "Nothing yet.", BLOBBY])
     for note in store.notes():  # decisions that another reviewer made before

@@ -231,6 +231,8 @@ function adding() {
 
 // -- events of a reviewer ---------------------------------------------------------------------------------------------
 
+const NAMING = new Set(["name", "stop", "undo"]); // events that may change the mentions of every note
+
 const say = guarded(async (said, next = false) => {
   if (!reviewer()) { $("reviewer").focus(); throw new Error("Type your name into the field Reviewer first."); }
   const here = state.note ? state.note.id : null, picks = state.picks;
@@ -245,7 +247,7 @@ const say = guarded(async (said, next = false) => {
       if (at >= 0 && at + 1 < all.length) chosen = all[at + 1].number;
     }
     await openNote(here, chosen);
-  }
+  } else if (NAMING.has(said.kind)) await openNote(state.wanted, state.note && state.note.id === state.wanted ? state.chosen : 0); // it may have been read before the name was written
   await figures();
   return true;
 });
