@@ -13,6 +13,7 @@ from .calibration import Observed, fit_calibration
 from .doc.around import around_span
 from .doc.spans import Mention, Spans, get_mention, is_part, long_forms, spans_to_link
 from .errors import fail
+from .kb.knowledge_base import KnowledgeBase
 from .ranking.fit import Example as Ranked
 from .ranking.fit import fit_weights
 from .ranking.ranker import Ranker
@@ -20,11 +21,42 @@ from .search import CandidateSearch, Query
 from .settings import CONTEXT, Settings
 
 
-def get_mentions(doc: Doc, settings: Settings) -> tuple[Spans, list[Mention]]:
-    """Return the spans of a Doc that are to be linked, and the text to look up for each."""
+def get_mentions(doc: Doc, settings: Settings, kb: KnowledgeBase) -> tuple[Spans, list[Mention]]:
+    """Return the spans of a Doc that are to be linked, and the text to look up for each.
+
+    Args:
+        doc: the Doc.
+        settings: settings of the linker.
+        kb: the linker's knowledge base, see `_as_named`.
+    """
     spans = spans_to_link(doc, settings.spans_key, settings.labels_discard)
     forms = long_forms(doc, english=settings.english) if settings.resolve_abbreviations else {}
-    return spans, [get_mention(span, forms, english=settings.english, part=is_part(group, span)) for group, _, span in spans]
+    mentions = [get_mention(span, forms, english=settings.english, part=is_part(group, span)) for group, _, span in spans]
+    return spans, [_as_named(mention, span.text, forms, kb) for mention, (_, _, span) in zip(mentions, spans)]
+
+
+def _as_named(mention: Mention, written: str, forms: dict[str, str], kb: KnowledgeBase) -> Mention:
+    """Return the mention with its text as it is written, if that is a name and the text with the long form is none.
+
+    In a text that defines COPD, "COPD exacerbation" is a name, and "chronic obstructive pulmonary disease exacerbation" is none. The short form must
+    have the defined meaning in that name: it has no other meaning in the knowledge base, or the name's concept has a name with the long form.
+
+    Args:
+        mention: the text to look up, with the long form.
+        written: the text of the span.
+        forms: short form -> long form.
+        kb: the knowledge base.
+    """
+    long = mention.long_form
+    if long is None or mention.text in (long, written):
+        return mention
+    short = next((form for form, meant in forms.items() if meant == long and form in written), None)
+    found = kb.find([written, mention.text, long, *([] if short is None else [short])])
+    if short is None or written not in found or mention.text in found or not {long, short} <= found.keys():
+        return mention
+    concepts = {text: {row for row, _ in kb.names_of_surface_form(found[text])} for text in (written, long, short)}
+    same = concepts[short] == concepts[long] or any(long.lower() in name.text.lower() for row in concepts[written] for name in kb.names_of(row))
+    return Mention(written, None) if same and concepts[short] & concepts[long] else mention
 
 
 def query_of(mention: Mention, span: Span, settings: Settings, *, around: bool = False) -> Query:
@@ -40,18 +72,19 @@ def query_of(mention: Mention, span: Span, settings: Settings, *, around: bool =
     return Query(mention.text, settings.types_of(span.label_), around_span(span) if reads else "")
 
 
-def read_gold(docs: Iterable[Doc | Example], settings: Settings, *, around: bool = False) -> tuple[list[Query], list[str]]:
+def read_gold(docs: Iterable[Doc | Example], settings: Settings, kb: KnowledgeBase, *, around: bool = False) -> tuple[list[Query], list[str]]:
     """Return the mentions of all spans that have a `kb_id`, and these gold ids. For an Example, its reference Doc is read.
 
     Args:
         docs: the Docs.
         settings: settings of the linker.
+        kb: the linker's knowledge base.
         around: see `query_of`.
     """
     queries: list[Query] = []
     gold: list[str] = []
     for given in docs:
-        spans, mentions = get_mentions(given.reference if isinstance(given, Example) else given, settings)
+        spans, mentions = get_mentions(given.reference if isinstance(given, Example) else given, settings, kb)
         for (_, _, span), mention in zip(spans, mentions):
             if span.kb_id_:
                 queries.append(query_of(mention, span, settings, around=around))
@@ -61,7 +94,7 @@ def read_gold(docs: Iterable[Doc | Example], settings: Settings, *, around: bool
 
 def observe(search: CandidateSearch, docs: Iterable[Doc | Example]) -> list[Observed]:
     """Return how a search ranks annotated mentions, in the order of the mentions."""
-    return search.observe(*read_gold(docs, search.settings))
+    return search.observe(*read_gold(docs, search.settings, search.bundle.kb))
 
 
 def ranked(search: CandidateSearch, sets: Iterable[Iterable[Doc | Example]], fit_on: str) -> LinkerBundle:
@@ -81,7 +114,7 @@ def ranked(search: CandidateSearch, sets: Iterable[Iterable[Doc | Example]], fit
     examples: list[list[Ranked]] = []
     every: list[str] = []
     for docs in sets:
-        queries, gold = read_gold(docs, search.settings)
+        queries, gold = read_gold(docs, search.settings, search.bundle.kb)
         every += gold
         examples.append(search.examples(queries, gold) if queries else [])
     if not every:
@@ -102,7 +135,7 @@ def calibrated(search: CandidateSearch, docs: Iterable[Doc | Example], fit_on: s
     Raises:
         SapbertError: E012, E014, E016, see `SapBertLinker.calibrate`.
     """
-    queries, gold = read_gold(docs, search.settings)
+    queries, gold = read_gold(docs, search.settings, search.bundle.kb)
     if not queries:
         raise fail("E014", where=f"looked in {search.settings.spans_key or 'doc.ents'}")
     search.check_gold(gold)

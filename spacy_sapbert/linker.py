@@ -317,7 +317,7 @@ class SapBertLinker(DocComponent):
         gathered: list[tuple[Spans, list[Mention]]] = []
         queries: list[Query] = []
         for doc in docs:
-            spans, mentions = get_mentions(doc, search.settings)
+            spans, mentions = get_mentions(doc, search.settings, search.bundle.kb)
             gathered.append((spans, mentions))
             queries.extend(query_of(mention, span, search.settings) for mention, (_, _, span) in zip(mentions, spans))
         found = iter(search.find(queries))

@@ -128,6 +128,6 @@ def known_gold(corpus: Corpus, nlp: Any, search: CandidateSearch, *, around: boo
         search: The search that will look them up.
         around: Whether the mentions come with the text around them, if they stand in a text, even if the search does not read it.
     """
-    queries, gold = read_gold(gold_docs(corpus, nlp), search.settings, around=around)
+    queries, gold = read_gold(gold_docs(corpus, nlp), search.settings, search.bundle.kb, around=around)
     known = [at for at, kb_id in enumerate(gold) if search.rows_of_gold(kb_id)]
     return [queries[at] for at in known], [gold[at] for at in known]
