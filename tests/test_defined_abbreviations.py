@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 import spacy
 
@@ -30,7 +28,7 @@ NAMES = {
 
 @pytest.fixture(scope="module")
 def kb(tmp_path_factory: pytest.TempPathFactory) -> KnowledgeBase:
-    concepts = [Concept(id, "T", names=[Name(name, "T", "en", "SY", 1) for name in names]) for id, names in NAMES.items()]
+    concepts = [Concept(number, "T", names=[Name(name, "T", "en", "SY", 1) for name in names]) for number, names in NAMES.items()]
     return build_kb([Source("test", concepts)], tmp_path_factory.mktemp("defined") / "kb")
 
 
