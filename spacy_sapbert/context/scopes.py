@@ -22,6 +22,7 @@ from .items import (
     main_clause,
     own_item,
 )
+from .relatives import statements_about_relatives
 from .terminators import Terminators
 from .triggers import AWAITED, DECIDED, NARROWED, PAST, SCOPED, Rule
 
@@ -173,7 +174,14 @@ class Scopes:
                     if start < to:
                         found[rule.category, False].append((self.starts[start], self.ends[to - 1]))
         found["historical", False] += self._dated()
+        found["family", True] += self._about_relatives()
         return [(key, _merged(spans)) for key, spans in found.items() if spans]
+
+    def _about_relatives(self) -> list[Span]:
+        """Return (start, end) in characters of what a writer says of a relative: "My mum is confused. She has a water infection."."""
+        hidden = {token for first, last, rules in self.triggers if any(rule.category == "pseudo" for rule in rules) for token in range(first, last)}
+        tokens = statements_about_relatives(self.words, self.bounds, hidden, self.item_words)
+        return [(self.starts[first], self.ends[last - 1]) for first, last in tokens]
 
     def _dated(self) -> list[Span]:
         """Return (start, end) in characters of the findings and operations with a year directly after them: "CVA 2015", "Chlamydia 2016 treated"."""
