@@ -34,6 +34,8 @@ _ORDERED = frozenset(
     ["give", "offer", "repeat", "restart", "rpt", "then", "transfuse", "use"]
 )  # before the treatment of "restart ramipril if BP >150"
 _STOP = frozenset(["stop", "discontinue"])
+_DROP = "drop"
+_LOWERED_WORDS = 6  # words and marks after "drop" in which the new dose is looked for
 _LATER = frozenset(["if", "unless", "when", "once", "before", "prior", "pre"])  # "stop oxaliplatin if neuropathy worsens"
 _LATER_WORDS = 8  # words and marks after "stop"
 _AMOUNTS = frozenset(
@@ -88,6 +90,8 @@ class Scopes:
                     is_awaited(self.words, first, last, begin, self.item_words) or (self.words[first] in _STOP and self._is_later(last, end))
                 ):
                     continue  # "no driving until she is off her opioids", "stop aspirin if dizzy"
+                if rule.category == "omitted" and self.words[first] == _DROP and self._is_lowered(last, end):
+                    continue
                 stops = self.terminators.stops[rule.category]
                 leading = rule.direction == "leading" and sum(word[0].isalnum() for word in self.words[begin : min(first, begin + 12)]) < _LEADING
                 if rule.direction == "first":  # numbers may precede: "2) Start aspirin"
@@ -206,12 +210,15 @@ class Scopes:
         return next((at + 1 for at in range(colons[-1], first) if self.words[at] == ","), start)
 
     def _own_doubt(self, start: int, first: int) -> int:
-        """Return the comma before the item of token `first`, if a doubt stands between token `start` and it: "possible pneumonia, PE ruled out"."""
+        """Return the comma before the item of token `first`, if a doubt stands between token `start` and token `first`.
+
+        It is about its own item: "possible pneumonia, PE ruled out", "COPD exacerbation, ?PE unlikely".
+        """
         comma = comma_before(self.words, first, start, self.item_words)
         if comma is None:
             return start
         place = bisect_left(self.terminators.doubts, start)
-        return comma if place < len(self.terminators.doubts) and self.terminators.doubts[place] < comma else start
+        return comma if place < len(self.terminators.doubts) and self.terminators.doubts[place] < first else start
 
     def _in_brackets(self, start: int, first: int) -> int:
         """Return the token after an opening bracket between token `start` and token `first`, if a mention begins in it: "NIPE due (red reflex not seen)"."""
@@ -306,6 +313,11 @@ class Scopes:
         """Return whether a condition or a time follows an order to stop what token `at` names: "stop aspirin if dizzy"; `end` is the end of its clause."""
         near = self.words[at : min(end, at + _LATER_WORDS)]
         return not _LATER.isdisjoint(near[: near.index(",")] if "," in near else near)
+
+    def _is_lowered(self, at: int, end: int) -> bool:
+        """Return whether "to" and a figure soon follow token `at`, in a clause that ends before token `end`: "drop bisoprolol to 1.25 mg"."""
+        near = self.words[at : min(end, at + _LOWERED_WORDS)]
+        return any(word == "to" and after[0].isdigit() for word, after in zip(near, near[1:]))
 
     def _is_assay(self, start: int, last: int) -> bool:
         """Return whether some tokens are the name of a disease and words for its test: "hepatitis C antibodies"."""
