@@ -11,6 +11,7 @@ NAMES = (
     *("link", "apart", "state", "assay", "study", "former", "after", "be", "tested", "sought", "subject", "reaction", "stated", "side", "finished"),
     *("verb", "until", "dated", "relative", "seen", "matter", "degree", "resumed", "eye", "limb", "exam"),
     *("operation", "event", "symptom", "analyte", "goeson", "due"),
+    *("woman", "man", "either", "stranger", "telling", "moved"),
 )
 _MARKS = frozenset(',;:()[]|"<>')
 _OPENING = frozenset(":([=|")  # marks between an item and what is said of it: "HIV: negative", "HIV (negative)", "| HIV | negative |"
@@ -72,6 +73,12 @@ class Words(NamedTuple):
         analyte: names of what is measured: "*BNP* 1980".
         goeson: words after a year that say that the disease goes on: "diabetes 2010, *on* insulin".
         due: words before a year that is in the future, or no date of the patient: "*due* 2027".
+        woman: relatives and partners who are "she": "mum".
+        man: relatives and partners who are "he": "dad".
+        either: relatives and partners who may be "she" or "he": "baby".
+        stranger: other persons who may be the next "she" or "he": "doctor".
+        telling: verbs after which a person says or does something for another: "she *thinks*".
+        moved: words for what a person feels about another: "is *worried*".
     """
 
     link: AbstractSet[str] = frozenset()
@@ -106,6 +113,12 @@ class Words(NamedTuple):
     analyte: AbstractSet[str] = frozenset()
     goeson: AbstractSet[str] = frozenset()
     due: AbstractSet[str] = frozenset()
+    woman: AbstractSet[str] = frozenset()
+    man: AbstractSet[str] = frozenset()
+    either: AbstractSet[str] = frozenset()
+    stranger: AbstractSet[str] = frozenset()
+    telling: AbstractSet[str] = frozenset()
+    moved: AbstractSet[str] = frozenset()
 
     @classmethod
     def of(cls, classes: Mapping[str, Sequence[str]]) -> Words:

@@ -96,8 +96,8 @@ class Rules:
             if DECIDED in held:
                 held.discard(DECIDED)
                 held -= UNDECIDED
-                if "absent" in held:
-                    held.discard("uncertain")  # "suspected influenza or RSV, both negative"
+                if "absent" in held or "negated" in held:
+                    held.discard("uncertain")  # "suspected influenza or RSV, both negative", "possible PE, ruled out"
             true = held & ALL
             if len(true) < len(held):
                 if kind == OTHER:

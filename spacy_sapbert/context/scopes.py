@@ -22,6 +22,7 @@ from .items import (
     main_clause,
     own_item,
 )
+from .relatives import statements_about_relatives
 from .terminators import Terminators
 from .triggers import AWAITED, DECIDED, NARROWED, PAST, SCOPED, Rule
 
@@ -33,6 +34,8 @@ _ORDERED = frozenset(
     ["give", "offer", "repeat", "restart", "rpt", "then", "transfuse", "use"]
 )  # before the treatment of "restart ramipril if BP >150"
 _STOP = frozenset(["stop", "discontinue"])
+_DROP = "drop"
+_LOWERED_WORDS = 6  # words and marks after "drop" in which the new dose is looked for
 _LATER = frozenset(["if", "unless", "when", "once", "before", "prior", "pre"])  # "stop oxaliplatin if neuropathy worsens"
 _LATER_WORDS = 8  # words and marks after "stop"
 _AMOUNTS = frozenset(
@@ -87,6 +90,8 @@ class Scopes:
                     is_awaited(self.words, first, last, begin, self.item_words) or (self.words[first] in _STOP and self._is_later(last, end))
                 ):
                     continue  # "no driving until she is off her opioids", "stop aspirin if dizzy"
+                if rule.category == "omitted" and self.words[first] == _DROP and self._is_lowered(last, end):
+                    continue
                 stops = self.terminators.stops[rule.category]
                 leading = rule.direction == "leading" and sum(word[0].isalnum() for word in self.words[begin : min(first, begin + 12)]) < _LEADING
                 if rule.direction == "first":  # numbers may precede: "2) Start aspirin"
@@ -173,7 +178,14 @@ class Scopes:
                     if start < to:
                         found[rule.category, False].append((self.starts[start], self.ends[to - 1]))
         found["historical", False] += self._dated()
+        found["family", True] += self._about_relatives()
         return [(key, _merged(spans)) for key, spans in found.items() if spans]
+
+    def _about_relatives(self) -> list[Span]:
+        """Return (start, end) in characters of what a writer says of a relative: "My mum is confused. She has a water infection."."""
+        hidden = {token for first, last, rules in self.triggers if any(rule.category == "pseudo" for rule in rules) for token in range(first, last)}
+        tokens = statements_about_relatives(self.words, self.bounds, hidden, self.item_words)
+        return [(self.starts[first], self.ends[last - 1]) for first, last in tokens]
 
     def _dated(self) -> list[Span]:
         """Return (start, end) in characters of the findings and operations with a year directly after them: "CVA 2015", "Chlamydia 2016 treated"."""
@@ -198,12 +210,15 @@ class Scopes:
         return next((at + 1 for at in range(colons[-1], first) if self.words[at] == ","), start)
 
     def _own_doubt(self, start: int, first: int) -> int:
-        """Return the comma before the item of token `first`, if a doubt stands between token `start` and it: "possible pneumonia, PE ruled out"."""
+        """Return the comma before the item of token `first`, if a doubt stands between token `start` and token `first`.
+
+        It is about its own item: "possible pneumonia, PE ruled out", "COPD exacerbation, ?PE unlikely".
+        """
         comma = comma_before(self.words, first, start, self.item_words)
         if comma is None:
             return start
         place = bisect_left(self.terminators.doubts, start)
-        return comma if place < len(self.terminators.doubts) and self.terminators.doubts[place] < comma else start
+        return comma if place < len(self.terminators.doubts) and self.terminators.doubts[place] < first else start
 
     def _in_brackets(self, start: int, first: int) -> int:
         """Return the token after an opening bracket between token `start` and token `first`, if a mention begins in it: "NIPE due (red reflex not seen)"."""
@@ -298,6 +313,11 @@ class Scopes:
         """Return whether a condition or a time follows an order to stop what token `at` names: "stop aspirin if dizzy"; `end` is the end of its clause."""
         near = self.words[at : min(end, at + _LATER_WORDS)]
         return not _LATER.isdisjoint(near[: near.index(",")] if "," in near else near)
+
+    def _is_lowered(self, at: int, end: int) -> bool:
+        """Return whether "to" and a figure soon follow token `at`, in a clause that ends before token `end`: "drop bisoprolol to 1.25 mg"."""
+        near = self.words[at : min(end, at + _LOWERED_WORDS)]
+        return any(word == "to" and after[0].isdigit() for word, after in zip(near, near[1:]))
 
     def _is_assay(self, start: int, last: int) -> bool:
         """Return whether some tokens are the name of a disease and words for its test: "hepatitis C antibodies"."""

@@ -22,6 +22,7 @@ from .triggers import (
     AT_STUDY,
     DRUG,
     HINTED,
+    LACKING,
     NARROWED,
     PRESENT,
     PROCEDURE,
@@ -99,6 +100,7 @@ class Terminators:
                     self.doubts.append(first)
         self.stops[RESOLVED] += self.stops["over"]
         self.stops[HINTED] += self.stops["uncertain"]
+        self.stops[LACKING] += self.stops["negated"]
         self.narrowed[HINTED] += self.narrowed["uncertain"]
         for comma in self._stated_items(denials):
             self.stops["negated"].append(comma)

@@ -137,6 +137,8 @@ def test_odd_text_is_read(text: str) -> None:
         "x, y not excluded, ",
         "isn't x doesnt ",
         "PMH: x in 2015, on y, ",
+        "my mum she ",
+        "my son ",
     ],
 )
 def test_one_long_line_takes_linear_time(piece: str) -> None:
