@@ -13,6 +13,7 @@ from ..kb.knowledge_base import MatchableName
 from ..kb.no_words import is_no_word
 from ..kb.writing import CAPITALS, MEASURED, NOT_LOWER, POSSESSIVE, fits, has_value, in_capitals, is_acronym, is_mostly_capitals, is_possessive
 from .beside import is_after_title
+from .plain_findings import PLAIN_FINDINGS, is_finding
 from .units import is_unit
 from .word_lists import abbreviations, is_plain, known_words, meant_abbreviations, plain_words
 from .words import form_of
@@ -20,6 +21,7 @@ from .words import form_of
 SYMBOL_LETTERS = 3  # "Mg", "Pap", "Na"; a longer word with one capital is an ordinary word at the beginning of a name
 WITH_HINT = " with hint"  # the name counts only if words around it point to a meaning, see `context.sense_words`: "SRS" near "brain"
 WITH_VALUE = " with value"  # the name counts only if a value follows: "Hb 98", "weight 71 kg"
+WITH_WORDS = " with words"  # a plain word that is a finding only with certain words around it, see `plain_findings`
 WITH_S = " with s"  # the name ends in a capital "S", which is no plural: "CRMS" is not found as "CRM"
 IN_PLURAL = "in plural"  # the singular is a plain word, and no name: "palps" is, "palp" is palpation
 CAPITALS_IN_PLURAL = CAPITALS + " in plural"  # the same of an acronym: "SIRS" is a name, "SIR" is none
@@ -62,6 +64,8 @@ def _case_of_word(name: MatchableName, language: str, hinted: bool, short_form: 
     case = case_in_sources(name.texts)
     if hinted:
         return case + WITH_HINT
+    if not case and name.name in PLAIN_FINDINGS:
+        return WITH_WORDS
     known = bool(case) and not abbreviations().isdisjoint(name.texts)
     if not known and (is_plain(name.name) or (case and len(name.name) == 2)):
         if (
@@ -164,6 +168,8 @@ def is_written_so(text: str, start: int, end: int, required: str) -> bool:
         if not word.lower().endswith("s"):
             return False
         required = required.replace(WITH_S, "", 1)
+    if required == WITH_WORDS:
+        return is_finding(text, start, end)
     if required == IN_PLURAL:
         if word.lower() in plain_words():
             return False
