@@ -10,9 +10,12 @@ from typing import NamedTuple
 
 from spacy.lang.en.stop_words import STOP_WORDS
 
+from .torn import is_of_tissue
+
 _FILE = Path(__file__).parents[1] / "data" / "beside_words.tsv"
 # a word with one of these and a hyphen before it is a part of another word
-_PREFIXES = ("non", "intra", "extra", "inter", "trans", "retro", "supra", "infra")
+_PREFIXES = ("non", "intra", "extra", "inter", "trans", "retro", "supra", "infra", "anti", "bi", "de", "para", "peri", "pre", "sub", "un")
+_PREFIX = re.compile(r"para", re.IGNORECASE)  # a name that is the first part of a word: "Para-aortic"
 _TITLE = re.compile(r"(?:past |family )?(?:family|medical|social|surgical) history|past history|(?:f|fam|fm|pm|ps|soc|s)hx|pmh", re.IGNORECASE)
 FINDING, FINDINGS = "DISO", "<finding>"  # semantic group of disorders and findings, and how the table names all of them
 _PERSON = re.compile(r"(?:Dr|Mr|Mrs|Ms|Prof)\b(?:\.[ \t]*|[ \t]+)[A-Z]")
@@ -26,6 +29,8 @@ _WORD_BEFORE = re.compile(r"([A-Za-z]+(?:['’]s)?)[ \t\-–]*$")
 _NEXT_WORD = re.compile(r"[ \t]([A-Za-z]+)")
 _ADJECTIVE = re.compile(r"(?!canal)[a-z]+(?:al|ic|ous|ular)", re.IGNORECASE)
 _PREFIXED = re.compile(rf"(?<![A-Za-z])(?:{'|'.join(_PREFIXES)})[-–]$", re.IGNORECASE)
+# a single letter and a hyphen before a name are a part of it, except a side or a mark: "E-PAP", "Perm-A-Cath", but not "R-knee"
+_LETTER = re.compile(r"(?<![^\W\d_])[A-KM-QS-WYZ][-–]$", re.IGNORECASE)
 # after a substance that a device holds: "antibiotic-impregnated beads", "antibiotic-coated catheter"
 _HELD = re.compile(r"[-–][ ]?(?:coated|impregnated|laced|loaded|soaked)\b", re.IGNORECASE)
 _RATIO = re.compile(r"[ \t]+to[ \t]+(?:[a-z]+[ \t]+){1,3}ratio\b", re.IGNORECASE)  # "albumin to creatinine ratio"
@@ -51,6 +56,23 @@ _TREATED_BEFORE = re.compile(  # "received radiation to the neck"
 )
 _TREATED_AFTER = re.compile(  # "radiation to the neck for lymphoma", "radiation to the neck, 60 Gy"
     r"[^.,;\n]{0,30}?\b(?:cancer|carcinoma|lymphoma|metasta\w+|sarcoma|tumou?r)\b|[^.;\n\d]{0,20}\d+[ \t]?(?:c?gy|fractions)\b", re.IGNORECASE
+)
+_TEARING = re.compile("tearing", re.IGNORECASE)
+_COLD, _BIOPSY_AFTER = re.compile("cold", re.IGNORECASE), re.compile(r"[ \t]+(?:biops(?:y|ies)|forceps)\b", re.IGNORECASE)  # an instrument
+_TO_STIMULUS = re.compile(
+    r"[ \t]+to[ \t]+(?:(?:any|deep|external|loud|my|noxious|pain|painful|physical|sternal|tactile|touch|verbal|vocal|voice)\b|stimul)", re.IGNORECASE
+)
+_SERVICE = re.compile(r"infectious diseases?", re.IGNORECASE)  # also a medical service
+_SERVES_AFTER = re.compile(
+    r"[ \t]+(?:(?:attending|department|division|doctor|fellow|physician|provider)s?|docs?)\b"
+    r"|[ \t]+(?:(?:has|have|had|is|are|was|were|will|be|been|also|then|currently|subsequently)[ \t]+)*"
+    r"(?:agreed|agrees|asked|called|consulted|contacted|felt|followed|following|involved|notified|recommended|recommends|suggested|suggests)\b",
+    re.IGNORECASE,
+)
+_SERVES_BEFORE = re.compile(
+    r"\b(?:called|consult(?:ation|ed|ing|s)?|contacted|(?:discuss(?:ed|ion)|follow(?:ed|[ -]?up)?|input|per|recommendations|recs|seen))[ \t]+(?:(?:by|from|of|to|with)[ \t]+)?"
+    r"(?:(?:an|our|the)[ \t]+)?$",
+    re.IGNORECASE,
 )
 
 _TESTS = {
@@ -97,7 +119,9 @@ def means_something_else(text: str, start: int, end: int, group: str = "") -> bo
         end: the character after the last one.
         group: semantic group of the name.
     """
-    if text[start - 1 : start] in ("-", "–") and _PREFIXED.search(text, max(0, start - 8), start):
+    if text[start - 1 : start] in ("-", "–") and (_PREFIXED.search(text, max(0, start - 8), start) or _LETTER.search(text, max(0, start - 3), start)):
+        return True
+    if text[end : end + 1] == "-" and text[end + 1 : end + 2].isalpha() and _PREFIX.fullmatch(text, start, end):
         return True
     if _PERSON.match(text, start):  # "Ms. Q" is no mental status
         return True
@@ -107,11 +131,17 @@ def means_something_else(text: str, start: int, end: int, group: str = "") -> bo
         return True  # "weight loss diet", "surgery for weight loss" are no symptoms
     if OF_VALUE.match(text, end) and _IS_FALL.fullmatch(text, start, end):
         return True
+    if _TEARING.fullmatch(text, start, end) and is_of_tissue(text, end):
+        return True
+    if _SERVICE.fullmatch(text, start, end) and (_SERVES_AFTER.match(text, end) or _SERVES_BEFORE.search(text, max(0, start - 24), start)):
+        return True
     if _RADIATION.fullmatch(text, start, end) and (_TREATED_BEFORE.search(text, max(0, start - 24), start) or _TREATED_AFTER.match(text, end)):
         return True  # a treatment, no pain that radiates
+    if _COLD.fullmatch(text, start, end) and _BIOPSY_AFTER.match(text, end):
+        return True
     rules = _beside()
     words = rules.get(text[start:end].lower(), frozenset()) | (rules[FINDINGS] if group == FINDING else frozenset())
-    if not words:
+    if not words or (text[start:end].lower() == "unresponsive" and _TO_STIMULUS.match(text, end)):
         return False
     before, after = _WORD_BEFORE.search(text, max(0, start - 24), start), _WORD_AFTER.match(text, end)
     sides = (("before", before), ("after", after))

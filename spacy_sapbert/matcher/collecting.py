@@ -105,6 +105,8 @@ class NameCollector:
         possessives: list[tuple[list[int], str]] = []  # added last: a word that is a name in any form keeps its label
         in_s: set[int] = set()  # hashes of acronyms that end in a capital "S"
         other_words: set[int] = set()  # hashes of the other names of one word
+        without_sign: set[int] = set()  # hashes of names that may be possessives without their apostrophe
+        signed: set[int] = set()  # hashes of the other names of one word
         words: dict[int, str] = {}  # hash of a name of one word -> its label
         look = lru_cache(_WORDS)(self._looked_at)
         label_of = lru_cache(None)(self._label)
@@ -131,12 +133,16 @@ class NameCollector:
                     in_s.add(hashes[0])
                 else:
                     other_words.add(hashes[0])
+                (without_sign if letter_case.is_possessive_without_sign(name) else signed).add(hashes[0])
                 words[hashes[0]] = letter_case.of_both(words.get(hashes[0]), label, name)
                 continue
             whole.add(hashes, label)
             bare = [hashed for hashed, word in zip(hashes, found) if word[0].isalnum()]
             if 1 < len(bare) < len(hashes) and not letter_case.are_joined_letters(found):  # "HR+" is not "HR"
                 unmarked.add(bare, label)
+        for (hashed, *others), _ in possessives:  # beside "Murphy's", "Murphys" is no plural of "Murphy"
+            if not others and hashed in without_sign and hashed not in signed:
+                words.pop(hashed, None)
         for hashed, label in words.items():
             only_in_s = hashed in in_s and hashed not in other_words
             whole.add([hashed], label.replace(CAPITALS, CAPITALS + letter_case.WITH_S, 1) if only_in_s else label)

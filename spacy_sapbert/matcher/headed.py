@@ -10,6 +10,8 @@ from ..context.sections import PART, Section, kind_of
 
 KINDS = frozenset([PART, "exam"])  # kinds of headings that may be a part of a name: "Lungs:", "Mood:"
 TITLES = frozenset(["anesthesia", "anaesthesia", "diet"])  # headings of other kinds that may be, too
+# findings under the heading of a system that need it: "GI: Pain" is abdominal pain
+GENERAL = frozenset(["bleeding", "cramp", "cramping", "cramps", "discomfort", "pain", "pains", "tenderness"])
 READ = 400  # characters after a heading that are read
 MAX_TITLE = 2  # words of a heading
 MAX_WORDS = 3  # words of an item
@@ -36,6 +38,42 @@ _FORMS = {
     "urologic": ("urinary",),
     "urological": ("urinary",),
 }
+# headings of a system of the body, whose name is no part of the name of a finding below it: "stroke" under "CARDIOVASCULAR" is no "heart stroke"
+SYSTEMS = frozenset(
+    [
+        *(
+            "cardiac",
+            "cardiopulmonary",
+            "cardiorespiratory",
+            "cardiovascular",
+            "cv",
+            "cvs",
+            "dermatologic",
+            "endo",
+            "endocrine",
+            "ent",
+            "gastrointestinal",
+            "genitourinary",
+        ),
+        *(
+            "gi",
+            "gu",
+            "gyn",
+            "heme",
+            "hematologic",
+            "immunologic",
+            "integument",
+            "integumentary",
+            "lymph",
+            "lymphatic",
+            "metabolic",
+            "msk",
+            "musculoskeletal",
+            "neuro",
+        ),
+        *("neurologic", "neurological", "psych", "psychiatric", "pulm", "pulmonary", "resp", "respiratory", "urologic", "urological", "vascular"),
+    ]
+)
 _ITEM = re.compile(r"[^.,;:\n/()]+")
 _JOIN = re.compile(r"\b(?:and|or)\b", re.IGNORECASE)
 _FIRST = re.compile(r"\s*(?:(?:no|not|denies|denied|without|with|is|are|was|were|appears?|has|have|any)\s+)*", re.IGNORECASE)
@@ -64,11 +102,13 @@ class Headed(NamedTuple):
         start: their first character.
         end: the character after their last one.
         names: the possible names, the most likely one first.
+        of_system: whether the heading is one of `SYSTEMS`, and the words are none of `GENERAL`. A finding that is a name without it keeps this name.
     """
 
     start: int
     end: int
     names: tuple[str, ...]
+    of_system: bool = False
 
 
 def headed(text: str, sections: Sequence[Section]) -> Iterator[list[Headed]]:
@@ -90,7 +130,7 @@ def headed(text: str, sections: Sequence[Section]) -> Iterator[list[Headed]]:
             for end in [*(join.start() for join in _JOIN.finditer(text, *sentence.span())), sentence.end()]:
                 found = _item(text, first, end, forms)
                 if found and not _is_about_other(text, sentence.start(), first, forms):
-                    yield found
+                    yield [one._replace(of_system=text[one.start : one.end].lower() not in GENERAL) for one in found] if title in SYSTEMS else found
                 first = end + len(joined[0]) if (joined := _JOIN.match(text, end)) else end
 
 

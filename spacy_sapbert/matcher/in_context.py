@@ -6,20 +6,23 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 
 from ..context.sections import MEDICATIONS, find_sections, section_at
-from .beside import glued
+from .beside import FINDING, glued
 from .hash_fractures import hash_fractures
 from .headed import headed
+from .hyphenated import hyphenated
 from .interrupted import interrupted
 from .joining import WHOLE, Match, Places
 from .letter_pairs import letter_pairs
 from .letters import letters
-from .levels import levels
+from .levels import levels, vertebrae
 from .listed import Listed, listed
 from .lookup import Lookup
 from .on_air import on_air
 from .products import DRUG
 from .results import LEVEL, READ, has_result
 from .short_lists import short_lists
+from .sutures import sutures
+from .torn import torn
 from .vaccines import VACCINE, vaccines
 from .vital_signs import vital_signs
 from .worded import worded
@@ -29,7 +32,7 @@ def with_letters(matches: list[Match], text: str, lookup: Lookup) -> list[Match]
     """Add what is a name only with the text around it.
 
     These are letters for findings ("N/V/D") or vital signs ("T 37.2"), words for findings in a list ("urgency, frequency") or in a phrase ("after a fall"),
-    tests before values, names that an abbreviation interrupts, levels of the spine ("L5 root"), room air ("sats 98% OA"), fractures with their sign
+    tests before values, names that an abbreviation interrupts, levels of the spine ("L5 root", "L4-L5"), sutures ("7-0 Vicryl"), torn tissue ("tearing of the meniscus"), names with a hyphen ("E-PAP"), room air ("sats 98% OA"), fractures with their sign
     ("# L radius"), and items of short lists ("replace K + Mg").
 
     Names that were found in their place are removed.
@@ -45,9 +48,15 @@ def with_letters(matches: list[Match], text: str, lookup: Lookup) -> list[Match]
         before = bisect_right(starts, one.start)
         return before > 0 and one.end <= matches[before - 1].end
 
+    def is_inside_longer_name(one: Listed) -> bool:
+        before = bisect_right(starts, one.start)
+        return is_inside_name(one) and matches[before - 1][:2] != one[:2]
+
     in_words = [one for one in worded(text) if not is_inside_name(one)]  # "fall at home" is a name
     one_letter = ((one.start, one.start + 1, one.name) for one in (*letters(text), *vital_signs(text)))
-    others = (*listed(text), *letter_pairs(text), *glued(text), *in_words, *interrupted(text), *levels(text), *on_air(text))
+    in_measures = [one for one in (*vertebrae(text), *torn(text)) if not is_inside_longer_name(one)]  # "L4-5 disc herniation" is a name
+    in_parts = [one for one in (*hyphenated(text), *sutures(text)) if not is_inside_name(one)]
+    others = (*in_measures, *in_parts, *listed(text), *letter_pairs(text), *glued(text), *in_words, *interrupted(text), *levels(text), *on_air(text))
     in_signs = (*hash_fractures(text), *short_lists(text))
     found = sorted([*one_letter, *others, *in_signs], key=lambda one: (one[0], -one[1]))
     more: list[Match] = []
@@ -129,6 +138,9 @@ def with_headings(matches: list[Match], text: str, lookup: Lookup, skipped: Plac
     if not made:
         return matches
     taken = {(one.start, one.end) for one in matches}
+    findings = {(one.start, one.end) for one in matches if lookup.group_of(one.label) == FINDING}
+    of_system = {(one.start, one.end) for item in items for one in item if one.of_system}
+    made = {place: one for place, one in made.items() if not (place in findings and place in of_system)}
     fitting = [one for place, one in made.items() if (place in taken or not places.overlap(*place)) and not skipped.overlap(*place)]
     instead = {(one.start, one.end) for one in fitting}
     return _left_to_right([*fitting, *(one for one in matches if (one.start, one.end) not in instead)])

@@ -13,6 +13,7 @@ from ..kb.knowledge_base import MatchableName
 from ..kb.no_words import is_no_word
 from ..kb.writing import CAPITALS, MEASURED, NOT_LOWER, POSSESSIVE, fits, has_value, in_capitals, is_acronym, is_mostly_capitals, is_possessive
 from .beside import is_after_title
+from .plain_findings import PLAIN_FINDINGS, is_finding
 from .units import is_unit
 from .word_lists import abbreviations, is_plain, known_words, meant_abbreviations, plain_words
 from .words import form_of
@@ -20,14 +21,18 @@ from .words import form_of
 SYMBOL_LETTERS = 3  # "Mg", "Pap", "Na"; a longer word with one capital is an ordinary word at the beginning of a name
 WITH_HINT = " with hint"  # the name counts only if words around it point to a meaning, see `context.sense_words`: "SRS" near "brain"
 WITH_VALUE = " with value"  # the name counts only if a value follows: "Hb 98", "weight 71 kg"
+WITH_WORDS = " with words"  # a plain word that is a finding only with certain words around it, see `plain_findings`
 WITH_S = " with s"  # the name ends in a capital "S", which is no plural: "CRMS" is not found as "CRM"
 IN_PLURAL = "in plural"  # the singular is a plain word, and no name: "palps" is, "palp" is palpation
+ONLY_PLURAL = "only plural"  # the singular is an adjective or a person: "retrogrades" is a name, "retrograde" is none
 CAPITALS_IN_PLURAL = CAPITALS + " in plural"  # the same of an acronym: "SIRS" is a name, "SIR" is none
 OR_PLURAL = " or plural"  # the plural may be written in any way: "pons" beside "PON", "plts" beside "Plt"
 _VALUE_READ = 24  # characters after a word in which its value begins
 _ACRONYMS = frozenset(["dress", "pad"])  # acronyms whose capitals tell them from a plain word
 _HORMONE = "T125"  # a semantic type that is measured, too: "LH 12"
 _INHIBITOR = re.compile(r"[A-Z]{3,}\d?i|[A-Z]{2,}\d[A-Z]*i")  # "ACEi", "SGLT2i"
+_DONE = frozenset(["T058", "T059", "T060", "T061", "T201"])  # types of tests and procedures
+_ADJECTIVE = re.compile(r"[a-z]{3,}(?:ade|al|ar|ic|ous)")
 _MISSING = re.compile(r"[^\W\d_]{3,}s")  # a name of a disease without its apostrophe: "Hashimotos"
 _PEOPLE = frozenset(["bells", "graves", "isaacs", "simmonds", "williams"])  # people whose names end in "s"
 _LONG_LINE = 200  # characters; of a longer line only the text near the word is read
@@ -62,6 +67,8 @@ def _case_of_word(name: MatchableName, language: str, hinted: bool, short_form: 
     case = case_in_sources(name.texts)
     if hinted:
         return case + WITH_HINT
+    if not case and name.name in PLAIN_FINDINGS:
+        return WITH_WORDS
     known = bool(case) and not abbreviations().isdisjoint(name.texts)
     if not known and (is_plain(name.name) or (case and len(name.name) == 2)):
         if (
@@ -74,7 +81,20 @@ def _case_of_word(name: MatchableName, language: str, hinted: bool, short_form: 
         if not MEASURED.isdisjoint(name.tuis) or (case and _HORMONE in name.tuis):
             return case + WITH_VALUE
         return CAPITALS + WITH_HINT if short_form else None
+    if not case and _is_plural_of_adjective(name, language):
+        return ONLY_PLURAL
     return IN_PLURAL if not case and form_of(name.name, language) in plain_words() else case
+
+
+def _is_plural_of_adjective(name: MatchableName, language: str) -> bool:
+    """Return whether a name of a test or procedure is an adjective with an "s": "retrogrades", "orthostatics"."""
+    is_test = not _DONE.isdisjoint(name.tuis) and name.name.endswith("s") and any(map(str.islower, name.texts))
+    return is_test and _ADJECTIVE.fullmatch(form_of(name.name, language)) is not None
+
+
+def is_possessive_without_sign(name: MatchableName) -> bool:
+    """Return whether a name of one word may be the possessive of a person without its apostrophe: "Murphys"."""
+    return bool(name.texts) and all(text.istitle() and _MISSING.fullmatch(text) is not None for text in name.texts) and name.name not in _PEOPLE
 
 
 def of_both(label: str | None, other: str, name: MatchableName) -> str:
@@ -85,8 +105,10 @@ def of_both(label: str | None, other: str, name: MatchableName) -> str:
         other: label of the second name.
         name: the second name.
     """
-    if label is None or label.endswith(CAPITALS_IN_PLURAL):  # of "ACTS" and "ACT", the latter counts
+    if label is None or label.endswith((CAPITALS_IN_PLURAL, ONLY_PLURAL)):  # of "ACTS" and "ACT", the latter counts
         return other
+    if other.endswith(ONLY_PLURAL):
+        return label
     group, _, case = label.partition("\t")
     is_plural = name.name.endswith("s") and len(name.name) > SYMBOL_LETTERS and any(text[1:].islower() for text in name.texts)
     return f"{label}{OR_PLURAL}" if is_plural and other == group and case in (CAPITALS, NOT_LOWER) else label
@@ -164,6 +186,10 @@ def is_written_so(text: str, start: int, end: int, required: str) -> bool:
         if not word.lower().endswith("s"):
             return False
         required = required.replace(WITH_S, "", 1)
+    if required == WITH_WORDS:
+        return is_finding(text, start, end)
+    if required == ONLY_PLURAL:
+        return word.lower().endswith("s")
     if required == IN_PLURAL:
         if word.lower() in plain_words():
             return False

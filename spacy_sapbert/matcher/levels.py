@@ -1,4 +1,4 @@
-"""Levels of the spine: "L5 root" is a nerve root and no vertebra, the "S2" of a cyst no heart sound."""
+"""Levels of the spine: "L5 root" is a nerve root and no vertebra, the "S2" of a cyst no heart sound, "L5-S1" the level between two vertebrae."""
 
 from __future__ import annotations
 
@@ -27,3 +27,54 @@ def levels(text: str) -> Iterator[Listed]:
     for found in _SACRAL.finditer(text) if "yst" in text or "arlov" in text else ():
         place = "after" if found["after"] else "before"
         yield Listed(*found.span(place), f"{found[place]} vertebra")
+
+
+# -- bones and the levels between them ----------------------------------------------------------------------------------
+
+_SPINE = [*(f"C{n}" for n in range(1, 8)), *(f"T{n}" for n in range(1, 13)), *(f"L{n}" for n in range(1, 6)), "S1"]
+_FIRST_LEVEL = 1  # index of C2 in `_SPINE`: between C1 and C2 is no disc
+_PAIR = re.compile(r"(?<![\w./–-])(?P<first>[CTL]\d{1,2})(?P<sign>[ \t]?[-–/][ \t]?)(?P<part>[CTLS]?)(?P<number>\d{1,2})(?![\w/%]|[.–-]\w)")
+_BONE = re.compile(r"(?<![\w./–-])(?:C[1-7]|T(?:1[0-2]|[1-9]))(?![\w/%]|[.–-]\w)")
+_OF_NERVE = re.compile(
+    r"[ \t-]+(?:cell|cord|dermatom|distribution|flair|hyper|hypo|images?\b|lymph|myotom|nerve|neurolog|paraplegi|prolong|quadriplegi|radicul|root|sensory|sequenc|signal|"
+    r"spinal cord|tetraplegi|tumou?r|weighted)",
+    re.IGNORECASE,
+)
+_OF_SPINE = re.compile(
+    r"\b(?:anterolisthesis|bur?st|cages?|cervical|corpectom\w+|dis[ck]s?|disc?ectom\w+|foramin\w+|fusion|fused|instrumented|kyphoplast\w+|kyphosis|lamin\w+|lumbar|pedicles?|plates?|"
+    r"retrolisthesis|rods?|scoliosis|screws?|spine|spinous|spondyl\w+|thoracic|vertebra\w*)\b",
+    re.IGNORECASE,
+)
+_OF_IMAGE = re.compile(r"\b(?:flair|hyperintens\w+|hypointens\w+|images?|sequences?|signal|weighted)\b", re.IGNORECASE)
+_DOUBTFUL = frozenset(["C3", "C4", "T1", "T2", "T3", "T4"])  # complement, thyroid hormones, tumour stages and images have these letters, too
+_NEAR = 60  # characters beside a level that are read
+
+
+def vertebrae(text: str) -> Iterator[Listed]:
+    """Yield the levels between two vertebrae that follow each other ("L5-S1", "C3-4"), and cervical and thoracic vertebrae ("T12").
+
+    A pair that may be complement or a stage of a tumour, and every vertebra but those from T7 to T12, counts only with a word of the spine near it. Vertebrae of
+    the lumbar spine have no other meaning, and are names by themselves.
+
+    Args:
+        text: the note.
+    """
+    for pair in _PAIR.finditer(text):
+        first, second = pair["first"], (pair["part"] or pair["first"][0]) + pair["number"]
+        at = _SPINE.index(first) if first in _SPINE else -1
+        if at < _FIRST_LEVEL or _SPINE[at + 1 : at + 2] != [second]:
+            continue
+        if not {first, second} & _DOUBTFUL or _is_of_spine(text, *pair.span()):
+            yield Listed(pair.start(), pair.end(), f"{first}-{second} intervertebral level")
+    for bone in _BONE.finditer(text):
+        if _OF_NERVE.match(text, bone.end()) is None and (_SPINE.index(bone[0]) >= _SPINE.index("T7") or _is_of_spine(text, *bone.span())):
+            yield Listed(bone.start(), bone.end(), f"{bone[0]} vertebra")
+
+
+def _is_of_spine(text: str, start: int, end: int) -> bool:
+    """Return whether words near a level, on its line, are about the spine, and not about images."""
+    before = text[max(0, start - _NEAR) : start].rpartition("\n")[2]
+    after = text[end : end + _NEAR].partition("\n")[0]
+    return any(_OF_SPINE.search(part) for part in (before, after)) and not (
+        text[start] == "T" and any(_OF_IMAGE.search(part) for part in (before, after))
+    )

@@ -14,7 +14,11 @@ from .notation import notations
 _REMOVED = re.compile(  # a placeholder of a de-identified note: "[**Name**]", "MM/DD/YYYY"
     r"\[\*\*.*?\*\*\]|\b(?:MM|DD|YY(?:YY)?)(?:[/-](?:MM|DD|YY(?:YY)?)){1,2}\b"
 )
-_MEASURES = frozenset(["blood loss", "ebl", "estimated blood loss"])  # headings in a report of an operation that name what is measured
+_MEASURES = re.compile(  # headings in a report of an operation that name what is measured
+    r"(?:estimated )?blood loss|ebl|(?:(?:total|fluoro|fluoroscopy|operative|tourniquet) )*(?:fluoro|fluoroscopy|tourniquet) time", re.IGNORECASE
+)
+_COMPLICATIONS = re.compile(r"(?:[a-z-]+ )?(?P<word>complications?)", re.IGNORECASE)
+_NONE = re.compile(r"[ \t]*:[ \t,]*(?:nil|none|no)\b", re.IGNORECASE)
 _STATEMENTS = frozenset(["nka", "nkda"])  # headings that say themselves what is so
 _STAGE = re.compile(
     r"\b[cpy]{0,2}T(?:[0-4][a-d]?|is|[xX])[ ,]*[cp]?N[0-3xX][a-c]?(?:[ ,]*(?:\([^()\n]{0,20}\))?[ ,]*[cp]?M[01xX])?\b"
@@ -41,13 +45,13 @@ def places_without_mentions(text: str, is_body: Callable[[str], bool] | None = N
 
 
 def headings_of_tests(text: str) -> set[tuple[int, int]]:
-    """Return the places of headings that may name a test or vital sign.
+    """Return the places of headings that may name a test, a vital sign, or complications that did not occur ("COMPLICATIONS: None").
 
     A result follows on the line of the heading ("CXR: clear"), or nothing and no colon, so that it is a line of a list of tests ("PLAN:", "CBC", "MRI brain").
     """
     found = set()
     for section in find_sections(text):
-        if section.title and (kind_of(section.title) in TESTS or section.title.lower() in _MEASURES):
+        if section.title and (kind_of(section.title) in TESTS or _MEASURES.fullmatch(section.title)):
             start = text.index(section.title, section.start)  # a list mark may stand before it: "- CXR: clear"
             end = start + len(section.title)
             after = text[end:].partition("\n")[0]
@@ -55,4 +59,8 @@ def headings_of_tests(text: str) -> set[tuple[int, int]]:
             listed_alone = not many and not after.strip() and not text[end : section.end].strip()
             if listed_alone or (after.strip(" \t:-–—*_=>") and not (many and after.lstrip().startswith(":"))):
                 found.update([(start, end), (start, about_contrast(text, start, end))])
+        elif section.title and (named := _COMPLICATIONS.fullmatch(section.title)) is not None:
+            start = text.index(section.title, section.start)
+            if _NONE.match(text, start + len(section.title)):
+                found.add((start + named.start("word"), start + named.end("word")))
     return found

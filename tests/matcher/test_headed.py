@@ -51,6 +51,25 @@ def test_the_longer_name_replaces_the_shorter_one_in_its_place():
     assert found("ABDOMEN: rebound tenderness.", "rebound tenderness", "abdomen rebound") == [("rebound tenderness", None)]
 
 
+def test_a_system_is_no_part_of_a_finding_that_is_a_name_without_it():
+    names = (
+        "stroke",
+        "heart stroke",
+        "exophthalmos",
+        "endocrine exophthalmos",
+        "pain",
+        "gi pain",
+        "tenderness",
+        "abdomen tenderness",
+        "heart regular",
+    )
+    assert found("CARDIOVASCULAR: Denies stroke.", *names) == [("stroke", None)]
+    assert found("ENDOCRINE: Denies exophthalmos.", *names) == [("exophthalmos", None)]
+    assert found("GI: Pain.", *names) == [("Pain", "gi Pain")]  # a general word
+    assert found("ABDOMEN: tenderness.", *names) == [("tenderness", "abdomen tenderness")]  # a part of the body
+    assert found("CARDIOVASCULAR: Regular.", *names) == [("Regular", "heart Regular")]  # no name without it
+
+
 def test_only_the_words_after_a_heading_are_read():
     text = "NECK: " + "x, " * READ + "supple."
     items = list(headed(text, find_sections(text)))

@@ -173,3 +173,19 @@ def test_a_name_that_needs_words_around_it() -> None:
 def test_a_word_that_is_written_as_it_must_be(text: str, required: str, expected: bool) -> None:
     line = f"THE {text} WAS READ" if text == "SCAN" else f"the {text} was read"
     assert is_written_so(line, 4, 4 + len(text.split()[0]), required) is expected
+
+
+@pytest.mark.parametrize(
+    ("names", "text", "expected"),
+    [
+        ([("retrogrades", "T060", "")], "retrograde filling, Retrogrades, retrogrades", ["Retrogrades", "retrogrades"]),
+        ([("retrogrades", "T060", ""), ("retrograde", "T033", "")], "retrograde", ["retrograde"]),
+        ([("retrograde", "T033", ""), ("retrogrades", "T060", "")], "retrograde", ["retrograde"]),
+        ([("urinalyses", "T059", ""), ("ovals", "T047", "")], "oval", ["oval"]),  # only tests and procedures
+        ([("Murphy's", "T033", ""), ("Murphys", "T033", "")], "The Murphy ball, Murphys, Murphy's", ["Murphys", "Murphy's"]),
+        ([("Murphys", "T033", ""), ("Murphy's", "T033", ""), ("murphy", "T033", "")], "The Murphy ball", ["Murphy"]),
+        ([("Apgars", "T201", "")], "Apgar", ["Apgar"]),  # a person
+    ],
+)
+def test_a_name_that_is_only_a_plural_has_its_s(names: list[tuple[str, str, str]], text: str, expected: list[str]):
+    assert found(written(*names), text) == expected

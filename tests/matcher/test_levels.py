@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from name_matchers import matcher
+from name_matchers import found, matcher, written
 
-from spacy_sapbert.matcher.levels import levels
+from spacy_sapbert.matcher.levels import levels, vertebrae
 
 
 @pytest.mark.parametrize(
@@ -36,3 +36,34 @@ def test_a_root_is_its_own_name_or_else_any_root() -> None:
         component = matcher(*names, all_key="all")
         doc = component(component.nlp.make_doc(text))
         assert [span._.corrected_text for span in doc.spans["all"] if span._.corrected_text] == made
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Laminectomy, L4-L5.", [("L4-L5", "L4-L5 intervertebral level")]),
+        ("left L5-S1, L4/5", [("L5-S1", "L5-S1 intervertebral level"), ("L4/5", "L4-L5 intervertebral level")]),
+        ("C2-3 disc", [("C2-3", "C2-C3 intervertebral level")]),
+        ("T12-L1 and C7-T1 fusion", [("T12-L1", "T12-L1 intervertebral level"), ("C7-T1", "C7-T1 intervertebral level")]),
+        ("L2-L5, C1-2, L5-1, L4-5-6, S1-S2, fusion", []),  # no neighbours, no disc, no pair
+        ("C3-4 were low, stage T2-T3", []),  # complement, a tumour
+        ("Screws at T12.", [("T12", "T12 vertebra")]),
+        ("T8 was normal", [("T8", "T8 vertebra")]),
+        ("The plate reached from C3 to C5.", [("C3", "C3 vertebra"), ("C5", "C5 vertebra")]),
+        ("C3 and C4 were low. T3 and T4 are normal. C5 of FOLFOX", []),
+        ("T2 images of the cervical spine", []),
+        ("C6 radiculopathy with fusion, T10 dermatome, T4 cells, laminectomy", []),
+        ("Cervical spine is normal.\nC3 was low", []),  # another line
+    ],
+)
+def test_vertebrae_and_the_levels_between_them(text: str, expected: list[tuple[str, str]]) -> None:
+    assert [(text[one.start : one.end], one.name) for one in vertebrae(text)] == expected
+
+
+def test_a_pair_of_vertebrae_is_a_level_but_not_in_a_longer_name() -> None:
+    names = (("L4-L5 intervertebral level", "T023", ""), ("L4-L5", "T023", ""), ("L4-5 disc herniation", "T047", ""))
+    component = written(*names, all_key="all")
+    doc = component(component.nlp.make_doc("Laminectomy, L4-L5."))
+    assert [(ent.text, ent._.corrected_text) for ent in doc.ents] == [("L4-L5", "L4-L5 intervertebral level")]
+    assert found(component, "L4-5 disc herniation") == ["L4-5 disc herniation"]
+    assert found(written(("L4-L5", "T023", "")), "L4-L5") == ["L4-L5"]  # no name of the level

@@ -20,6 +20,20 @@ def test_a_heading_of_a_system_is_a_mention_only_if_it_is_a_part_of_the_body():
     assert [ent.text for ent in component(doc).ents] == ["Lungs", "gout"]
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("TOURNIQUET TIME: 45 minutes", ["TOURNIQUET TIME"]),
+        ("TOTAL TOURNIQUET TIME: 45 minutes", ["TOTAL TOURNIQUET TIME"]),
+        ("FLUOROSCOPY TIME: 2 minutes.", ["FLUOROSCOPY TIME"]),
+        ("TOURNIQUET TIME:\n", []),  # no value
+    ],
+)
+def test_headings_of_measured_times(text: str, expected: list[str]):
+    names = ("tourniquet time", "total tourniquet time", "fluoroscopy time")
+    assert found(written(*((name, "T201", "") for name in names)), text) == expected
+
+
 def test_headings_and_removed_parts_are_no_mentions():
     component = written(("allergies", "T033", ""), ("penicillin", "T121", ""), ("john", "T033", ""))
     assert found(component, "ALLERGIES: penicillin\n\nSeen by [**John 12**]; allergies to penicillin") == ["penicillin", "allergies", "penicillin"]
