@@ -26,7 +26,7 @@ from .errors import fail, warn
 from .indexes.base import KeepsNeighbours
 from .kb import curies, semantic_types
 from .kb.concept import DOTLESS, Name, normalise, other_numbers
-from .kb.forms import nouns, singulars
+from .kb.forms import inner_plurals, nouns, singulars
 from .kb.knowledge_base import KnowledgeBase
 from .kb.name_table import is_canonical, is_weak
 from .kb.removals import Blocked
@@ -951,7 +951,7 @@ def _find(kb: KnowledgeBase, names: Sequence[str], language: str) -> dict[str, i
 
 def _forms(norm: str) -> list[str]:
     """Return the other forms of a normalised name, those that are nearest to it first."""
-    return [*other_numbers(norm), *singulars(norm), *nouns(norm)]
+    return [*other_numbers(norm), *singulars(norm), *nouns(norm), *inner_plurals(norm)]
 
 
 def _adds_words(name: str, mention: str) -> bool:

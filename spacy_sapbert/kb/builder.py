@@ -34,13 +34,12 @@ from tqdm import tqdm
 from ..errors import fail, warn
 from ..files import reserve, valid_text, write_manifest, writing_folder
 from . import curies, semantic_types
-from .concept import MAX_NAME_CHARS, Concept, is_cui, normalise
+from .concept import LAY, MAX_NAME_CHARS, Concept, is_cui, normalise
 from .joining import Joins, assign, several_of_one_source
 from .knowledge_base import DATABASE, KIND, NAME_TABLE, VERSION, KnowledgeBase
 from .name_table import LATER, STEP
 
-WEAK = ("NRW", "REL", "BRD", "LAY")  # narrower, related, broader and lay names; they come last in a tie
-LAY = "LAY"
+WEAK = ("NRW", "REL", "BRD", LAY)  # narrower, related, broader and lay names; they come last in a tie
 FINDING = "T033"
 _BATCH = 20_000
 _LISTED = 1 << 60  # rank of a code whose term is in another concept: it comes last

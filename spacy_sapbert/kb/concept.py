@@ -16,6 +16,7 @@ _DOTLESS = {ord("I"): "ı", ord("İ"): "i"}
 DOTLESS = ("az", "tr")  # languages in which I is the capital of ı, and İ is the capital of i (Unicode's SpecialCasing)
 ENGLISH = ("", "en", "xx")  # spaCy's language codes for which the rules of English are used; xx means several languages
 MAX_NAME_CHARS = 500  # longer strings are sentences, not names; an encoder reads 25 tokens of them
+LAY = "LAY"  # term type of lay names
 OWN = "SAPBERT"  # vocabulary of the names that this project wrote for clinical notes
 
 

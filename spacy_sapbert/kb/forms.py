@@ -6,6 +6,7 @@ English plurals and possessives are in `concept.other_numbers`, because the matc
 from __future__ import annotations
 
 SHORTEST = 6  # letters of an adjective: shorter ones ("lytic", "otic") have too many meanings
+MOST_WORDS = 6  # of a name that is looked up with "s" after each of its words
 SHORTEST_GREEK = 5  # letters of a plural whose singular ends in "-on" ("ganglia"): "cola" is no colon
 
 # Ending of a plural -> endings of its singular: "thromboses", "stenoses", "scotomata", "fistulae", "cortices", "keratoses"
@@ -83,6 +84,27 @@ def nouns(name: str) -> list[str]:
     Only a mention of one word has such forms: in a longer one, an adjective describes a noun.
     """
     return _with_endings(name, _ADJECTIVES) if name.isalpha() and len(name) >= SHORTEST else []
+
+
+def inner_plurals(name: str) -> list[str]:
+    """Return a normalised name of several words with one of its words, but not the last one, in the form with "s", as a verb may have it.
+
+    "wet himself" gives "wets himself"; the matcher forgives this "s", too. Names of more than `MOST_WORDS` words have no such forms.
+    """
+    words = name.split()
+    if not 1 < len(words) <= MOST_WORDS:
+        return []
+    return [
+        " ".join([*words[:at], _with_s(word), *words[at + 1 :]])
+        for at, word in enumerate(words[:-1])
+        if len(word) > 2 and word.isalpha() and word.isascii() and not word.endswith("s")
+    ]
+
+
+def _with_s(word: str) -> str:
+    if word.endswith("y") and word[-2] not in "aeiou":
+        return f"{word[:-1]}ies"
+    return f"{word}es" if word.endswith(("ch", "sh", "x", "z")) else f"{word}s"
 
 
 def _with_endings(name: str, endings: dict[str, tuple[str, ...]]) -> list[str]:

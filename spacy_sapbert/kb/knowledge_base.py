@@ -22,7 +22,7 @@ from ..files import every_byte, is_every_byte, is_looked_through, read_manifest
 from ..types import Bools1d
 from . import curies, semantic_types
 from .additions import Additions, Overlay
-from .concept import DOTLESS, Concept, Name, concept_url, normalise
+from .concept import DOTLESS, LAY, Concept, Name, concept_url, normalise
 from .database import Database, Rows, damaged
 from .name_table import NameTable
 from .removals import Removals
@@ -70,12 +70,14 @@ class MatchableName(NamedTuple):
         tui: the first semantic type of its best concept, None if the concept has none.
         tuis: all semantic types of this concept.
         texts: the spellings of the name in its sources.
+        is_lay: whether it is only a lay name.
     """
 
     name: str
     tui: str | None = None
     tuis: tuple[str, ...] = ()
     texts: tuple[str, ...] = ()
+    is_lay: bool = False
 
 
 _Count = Annotated[int, Field(ge=0, lt=2**31)]  # rows have numbers of 32 bits
@@ -396,14 +398,16 @@ class KnowledgeBase:
             types[concept] = (tui, *types.get(concept, ()))
         allowed = None if only is None else {concept for concept, tuis_of in types.items() if not only.isdisjoint(tuis_of)}
         rows = self._sql(
-            f"SELECT string.row, concept, norm, text FROM string JOIN name ON name.string = string.row {weak} ORDER BY string.row, name.rank, concept"
+            "SELECT string.row, concept, norm, text, term_type FROM string JOIN name ON name.string = string.row"
+            f" {weak} ORDER BY string.row, name.rank, concept"
         )
         for _, group in groupby(rows, key=itemgetter(0)):
             found = [row for row in group if allowed is None or row[1] in allowed]
             if found:
                 tuis_of = types.get(found[0][1], ())
                 first = [tui for tui in tuis_of if only is None or tui in only]
-                yield MatchableName(found[0][2], first[0] if first else None, tuis_of, tuple(dict.fromkeys(row[3] for row in found)))
+                is_lay = all(row[4] == LAY for row in found)
+                yield MatchableName(found[0][2], first[0] if first else None, tuis_of, tuple(dict.fromkeys(row[3] for row in found)), is_lay)
 
     # -- concepts -------------------------------------------------------------------------------------------------------
 

@@ -4,7 +4,7 @@ The files, in the order in which a note goes through them:
 
 - the component and its settings: `component`, `linkers` (names that users add), `remembered`
 - names become phrases: `collecting`, `letter_case`, `phrases`, `stored`; words in the form that is compared: `words`, `word_forms`, `shorthand`, `spelling`,
-  `word_lists`, `units`, `plain_findings`
+  `wordings`, `word_lists`, `units`, `plain_findings`
 - names are found: `reading`, `lookup`, `finding`, `overlaps`, `parts`, `itemised`, `skipped`, `notation`
 - names that need the text around them: `in_context`, and one file for each kind: `letters`, `letter_pairs`, `listed`, `short_lists`, `headed`, `worded`, `interrupted`,
   `vital_signs`, `results`, `vaccines`, `levels`, `sutures`, `torn`, `hyphenated`, `on_air`, `hash_fractures`, `defined`

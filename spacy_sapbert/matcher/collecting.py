@@ -31,6 +31,7 @@ FINDINGS = "DISO"  # the group of a name that is a substance in one source and a
 QUALIFIERS = frozenset(["T041", "T056", "T077", "T078", "T079", "T080", "T081", "T082", "T089", "T102", "T169", "T185"])
 MARKERS = frozenset(["ca", "her"])  # stop words that are a name with a number: "CA 19-9", "HER-2"
 DENIES = frozenset(["no", "not", "denies", "denied", "without"])  # "no fever" is a denied fever, although some sources have it as a name
+LAY_WORDS = 3  # a lay name of at least so many words counts although each of them says little: "put my back out"
 _IN_CAPITALS = re.compile(r"[A-Z]-[A-Z]{2,}")  # "B-ALL", each of whose words says too little in small letters
 _WORDS = 500_000  # words whose hashes are kept while names are read
 
@@ -116,7 +117,9 @@ class NameCollector:
                 continue
             looked = [look(word) for word in found]
             short_form = name.name in hinted or _is_short_form(name)
-            if found[0] in DENIES or (all(little for _, little in looked) and not (short_form or _counts_anyway(name, found))):
+            if found[0] in DENIES and not name.is_lay:
+                continue
+            if all(little for _, little in looked) and not (short_form or _counts_anyway(name, found)):
                 continue
             self._count(found, counts)
             case = letter_case.required_case(name, found, self.language, self.stop_words, hinted=name.name in hinted, short_form=short_form)
@@ -193,7 +196,9 @@ def _is_short_form(name: MatchableName) -> bool:
 
 
 def _counts_anyway(name: MatchableName, found: Sequence[str]) -> bool:
-    """Return whether a name counts although each of its words alone says too little: "K" before a value, "D&C", "B-ALL", "CA 19-9"."""
+    """Return whether a name counts although each of its words alone says too little: "K" before a value, "D&C", "B-ALL", "CA 19-9", "put my back out"."""
+    if name.is_lay and len(found) >= LAY_WORDS and all(word.isalpha() for word in found):
+        return True
     if letter_case.is_symbol(name) or letter_case.are_joined_letters(found) or (name.texts and all(map(_IN_CAPITALS.fullmatch, name.texts))):
         return True
     return found[0] in MARKERS and all(word.isdigit() or word == "." for word in found[1:])

@@ -78,8 +78,9 @@ class Meant:
         reading = self._reading
         found, right = reading.found, reading.right
         if part:
-            return " ".join(right.get(i, found[i].group()) for i in places)
+            return " ".join(filter(None, (right.get(i, found[i].group()) for i in places)))
         if not any(i in right for i in places):
             return None
         ends = [*(found[i].start() for i in places[1:]), last]
-        return "".join(right.get(i, found[i].group()) + reading.text[found[i].end() : stop] for i, stop in zip(places, ends))
+        each = (right.get(i, found[i].group()) + reading.text[found[i].end() : stop] for i, stop in zip(places, ends) if right.get(i) != "")
+        return "".join(each).rstrip()

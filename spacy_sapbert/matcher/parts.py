@@ -14,7 +14,30 @@ _BETWEEN = frozenset(["the", "his", "her", "my", "your", "our", "both", "a", "an
 _SIDES = frozenset(["left", "right", "l", "r", "lt", "rt", "bilateral", "both"])
 _ONE_SIDE = _SIDES - {"both"}  # "both" stands before other things, too
 _TO = frozenset(["allergy", "allergies", "exposure", "intolerance", "sensitivity", "hypersensitivity"])  # "allergy to penicillin"
-_IS = frozenset(["is", "are", "was", "were", "looks", "look", "appears", "remains"])
+_IS = frozenset(
+    [
+        *(
+            "is",
+            "are",
+            "was",
+            "were",
+            "looks",
+            "look",
+            "looked",
+            "appears",
+            "appear",
+            "appeared",
+            "remains",
+            "remained",
+            "feels",
+            "feel",
+            "felt",
+            "been",
+        ),
+        *("goes", "go", "going", "gone", "went", "got", "gotten", "turns", "turned", "became"),
+    ]
+)
+_HELPS = frozenset(["has", "have", "had", "keeps", "keep", "kept"])  # before such a verb: "have gone red"
 _NOT = "not"
 # words that say something about what stands before them: "calf swollen" is "swollen calf"
 _CHANGES = frozenset(
@@ -70,6 +93,10 @@ _VERBS = frozenset(
     ]
 )
 _DEGREES = frozenset(["very", "slightly", "mildly", "moderately", "markedly", "quite", "more", "rather", "so"])
+_AFTER_IS = _DEGREES | frozenset(
+    ["all", "always", "extremely", "getting", "going", "just", "now", "really", "still", "too"]
+)  # after a verb, these are passed
+_A_BIT = (["bit"], ["little"])
 _DENIES = frozenset(["not", "never", "cannot", "doesn't", "don't", "didn't", "can't"])  # verbs
 MAX_NOUN = 4  # most letters of a noun in -ed: "nail bed", "seed"
 MAX_HEAD = 3  # most words in the head that parts share
@@ -104,7 +131,7 @@ def parts_of(words: Sequence[str]) -> Iterator[Part]:
     - Phrases with "of", "in" or "on", in reverse order: "webbing of the neck" gives "neck webbing", "swelling of the left knee" "knee swelling";
       with "to" after some words: "allergy to penicillin" gives "penicillin allergy".
     - A side between a finding and its site, in reverse order: "OA R knee" gives "knee OA", "fracture left wrist" "wrist fracture".
-    - Statements about something, in reverse order: "liver was enlarged", "liver is not enlarged" and "liver enlarged" give "enlarged liver". Statements about
+    - Statements about something, in reverse order: "liver was enlarged", "liver is not enlarged", "liver enlarged" and "liver has gone a bit enlarged" give "enlarged liver". Statements about
       several things give a name for each: "liver and spleen are enlarged" also gives "enlarged liver" for "liver".
     - Specimens, as pathologists head them: "lung, wedge biopsy" gives "lung biopsy".
 
@@ -121,7 +148,9 @@ def parts_of(words: Sequence[str]) -> Iterator[Part]:
             yield from _reversed(words, run, at)
         elif word in _ONE_SIDE and at and words[at - 1] not in _ONE_SIDE:
             yield from _sided(words, run, at)
-        elif word in _IS or (word in _DEGREES and not (at and words[at - 1] in _IS)):  # "is very" is read at "is"
+        elif word in _IS:
+            yield from _stated(words, run, at - 1 if at and words[at - 1] in _HELPS else at, at + 1)
+        elif word in _DEGREES and not (at and words[at - 1] in _IS):  # "is very" is read at "is"
             yield from _stated(words, run, at, at + 1)
         elif word in _CHANGES or (word == _NOT and at and words[at - 1] not in _IS):  # "is not" is read at "is"
             yield from _stated(words, run, at, at)
@@ -290,8 +319,9 @@ def _stated(words: Sequence[str], run: Sequence[int], at: int, second: int) -> I
     """
     if second < len(words) and words[second] == _NOT:
         second += 1
-    while second < len(words) and words[second] in _DEGREES:
-        second += 1
+    passed = _AFTER_IS if second > at and words[second - 1] not in _DEGREES else _DEGREES
+    while second < len(words) and (words[second] in passed or (words[second : second + 1] == ["a"] and words[second + 1 : second + 2] in _A_BIT)):
+        second += 2 if words[second] == "a" else 1
     statements = [range(second, second + size) for size in range(1, MAX_PART + 1) if _are_words(run, second, second + size)]
     for before in range(1, MAX_PART + 1):
         first = at - before

@@ -12,7 +12,11 @@ import numpy.typing as npt
 from .lookup import Lookup
 from .phrases import MAX_WORDS, Hashes1d, Phrases, word_hash
 from .shorthand import SHORT
+from .wordings import Wording, may_begin, wordings
 from .words import WORD
+
+LEFT_OUT = np.uint64(word_hash(""))  # stands for a word that is left out; no name holds it
+_REACH = MAX_WORDS + 4  # words before or after a word in which a name that holds it may begin or end
 
 
 @dataclass(frozen=True)
@@ -24,7 +28,7 @@ class Reading:
         found: the m words.
         words: (m,) their hashes. A word that is misspelt, or shortened in a name, has that of its correct form.
         hashes: the same as a list.
-        right: position -> correct form of such a word.
+        right: position -> correct form of such a word; "" for a word that is left out, see `wordings`.
         lengths: (m,) number of words of the longest name that begins at each word; 0 for none.
         labels: (m,) index of its label in `names`.
         names: the labels of the knowledge base's names.
@@ -66,15 +70,17 @@ def read(text: str, lookup: Lookup) -> Reading:
         count=len(found),
     )
     lengths, labels = phrases.longest(words)
-    if forms.is_english:
-        lowered = [match.group().lower() for match in found]
-        full = forms.full_forms(lowered, right)
-        right.update(_write_out({at: (form, forms.hash_of(form)) for at, form in full.items()}, lowered, words, lengths, labels, phrases))
+    lowered = [match.group().lower().replace("’", "'") for match in found] if forms.is_english else []
+    full = {at: (form, forms.hash_of(form)) for at, form in forms.full_forms(lowered, right).items()} if lowered else {}
+    right.update(_write_out(full, lowered, words, lengths, labels, phrases))
     added: dict[int, str] = {}
     if lookup.more is not None:
         others, their_labels = lookup.more.longest(words)
         for at in np.flatnonzero(others > lengths).tolist():
             lengths[at], added[at] = others[at], lookup.more.names[their_labels[at]]
+    for wording in wordings(lowered):
+        other = {**full, **{at: (form, forms.hash_of(form)) for at, form in wording.forms.items()}}
+        right.update(_reword(wording, other, lowered, words, lengths, labels, phrases, added))
     return Reading(text, found, words, words.tolist(), right, lengths, labels, phrases.names, added)
 
 
@@ -116,6 +122,67 @@ def _write_out(
         if end - start > lengths[start] and (end >= mine or end - start > 1):
             lengths[start], labels[start], taken = end - start, their_labels[start], end
             for at in places:
+                used[at], words[at] = full[at][0], other[at]
+    return used
+
+
+def _reword(
+    wording: Wording,
+    full: dict[int, tuple[str, int]],
+    lowered: Sequence[str],
+    words: Hashes1d,
+    lengths: npt.NDArray[np.int64],
+    labels: npt.NDArray[np.int64],
+    phrases: Phrases,
+    added: dict[int, str],
+) -> dict[int, str]:
+    """Find names in another wording of the text, where its own words give no name that is as long. The arrays are changed in place, as by `_write_out`.
+
+    Args:
+        wording: the other wording.
+        full: position -> what the word stands for in it, and its hash.
+        lowered: see `_write_out`.
+        words: see `_write_out`.
+        lengths: see `_write_out`.
+        labels: see `_write_out`.
+        phrases: the names.
+        added: see `Reading`; a shorter name that a user added is removed where a name is found.
+
+    Returns:
+        Position -> what the word stands for; "" for a word that is left out.
+    """
+    without = wording.joined | wording.dropped
+    m = len(words)
+    other = np.append(words, LEFT_OUT)
+    is_new, is_without, near = np.zeros((3, m), dtype=np.bool_)
+    for at, (_, hashed) in full.items():
+        other[at] = hashed
+    is_new[list(wording.new)], is_without[list(without)] = True, True
+    for at in wording.new:
+        near[max(0, at - _REACH) : at + _REACH] = True  # a name with a new word lies here
+    read = np.flatnonzero(near)
+    read = np.insert(read, np.flatnonzero(np.diff(read) > 1) + 1, m)  # no name crosses words that are not read
+    kept = read[(read == m) | ~is_without[np.minimum(read, m - 1)]]
+    their_lengths, their_labels = phrases.longest(other[kept])
+    begins = np.flatnonzero(their_lengths > 1)
+    starts, ends = kept[begins], kept[begins + their_lengths[begins] - 1] + 1
+    while len(joined := np.flatnonzero(np.isin(ends, list(wording.joined)))):
+        ends[joined] += 1
+    before = np.concatenate([[0], np.cumsum(is_new)])  # number of new words before each position
+    longer = (before[ends] > before[starts]) & (ends - starts > lengths[starts])
+    used: dict[int, str] = {}
+    taken = 0  # position after the last name
+    for first, start, end in zip(begins[longer].tolist(), starts[longer].tolist(), ends[longer].tolist()):
+        if start < taken or not may_begin(lowered[start], int(their_lengths[first])) or _is_in_longer(start, end, lengths):
+            continue
+        if any(at + int(lengths[at]) > end for at in range(start, end) if lengths[at]):
+            continue
+        lengths[start], labels[start], taken = end - start, their_labels[first], end
+        added.pop(start, None)
+        for at in range(start, end):
+            if is_without[at]:
+                used[at], words[at] = "", LEFT_OUT
+            elif at in full:
                 used[at], words[at] = full[at][0], other[at]
     return used
 

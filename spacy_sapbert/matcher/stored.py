@@ -18,7 +18,7 @@ from .spelling import Spelling
 from .words import WORD
 
 KEPT_FROM = 20_000  # with at least so many names, the phrases are stored in the cache
-RULES = 60  # increase it whenever names become words in another way (`form_of`, `stem`, `NameCollector`), so that old caches are not used
+RULES = 70  # increase it whenever names become words in another way (`form_of`, `stem`, `NameCollector`), so that old caches are not used
 
 
 def is_kb(folder: Path) -> bool:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from spacy_sapbert.kb.forms import nouns, singulars
+from spacy_sapbert.kb.forms import inner_plurals, nouns, singulars
 
 
 @pytest.mark.parametrize(
@@ -48,3 +48,22 @@ def test_singulars_of_latin_and_greek_plurals(name: str, expected: list[str]) ->
 )
 def test_nouns_of_adjectives(name: str, expected: list[str]) -> None:
     assert nouns(name) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("wet himself", ["wets himself"]),
+        ("heart skip beats", ["hearts skip beats", "heart skips beats"]),
+        ("cry all night", ["cries all night", "cry alls night"]),
+        ("play up", ["plays up"]),
+        ("clench teeth", ["clenches teeth"]),
+        ("go off", []),  # a word of two letters
+        ("lungs x-ray", []),
+        ("pain", []),
+        ("a very long name of seven words", []),
+        ("", []),
+    ],
+)
+def test_inner_words_of_a_name_in_the_form_of_a_verb(name: str, expected: list[str]) -> None:
+    assert inner_plurals(name) == expected

@@ -202,6 +202,7 @@ def test_matchable_names(tmp_path: Path) -> None:
     ]
     kb = build_kb([Source("x", concepts)], tmp_path / "kb")
     assert [(one.name, one.tui) for one in kb.matchable_names()] == [("chill", "T033"), ("cold", "T033"), ("frost", "T121"), ("ice", None)]
+    assert [one.name for one in kb.matchable_names() if one.is_lay] == ["chill"]
     assert [(one.name, one.tui) for one in kb.matchable_names(weak_names=False)] == [("cold", "T033"), ("frost", "T121"), ("ice", None)]
     assert [(one.name, one.tui) for one in kb.matchable_names(tuis=["T121", "T047"])] == [("chill", "T047"), ("cold", "T047"), ("frost", "T121")]
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import fake_names
 import pytest
 from name_matchers import Names, found, matcher, written
 
 from spacy_sapbert.context import sense_words
 from spacy_sapbert.errors import SapbertError
+from spacy_sapbert.kb.knowledge_base import MatchableName
 
 
 @pytest.mark.parametrize("name", ["a", "I", "x", "as", "the", "it was", "123", "a 1", "2 3", "to be", "s's", "wells", "hers", "…", "", "was 4"])
@@ -115,3 +117,28 @@ def test_short_forms_are_added_in_one_order(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(sense_words, "short_forms", lambda: {form: sense_words.ShortForm(("C1",), False) for form in forms})
     names = written(("gout", "T047", ""))._collector().hinted_names(Names(()))  # type: ignore[arg-type]
     assert [name.name for name in names] == sorted(forms)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("I've got no get up and go.", ["no get up and go"]),
+        ("I put my back out.", ["put my back out"]),
+        ("He has no strength in his arm.", ["no strength"]),
+        ("No fever.", ["fever"]),  # no lay name
+        ("Now and again it was done in.", []),  # two words that say little
+    ],
+)
+def test_lay_names_that_begin_with_no_or_hold_only_stop_words(text: str, expected: list[str]):
+    lay = ["no get up and go", "put my back out", "no strength", "done in"]
+    made = matcher("fever")
+    made.set_kb(
+        fake_names.Names(
+            [
+                *(MatchableName(name, "T184", ("T184",), (name,), is_lay=True) for name in lay),
+                MatchableName("no fever", "T033"),
+                MatchableName("fever", "T033"),
+            ]
+        )
+    )  # type: ignore[arg-type]
+    assert found(made, text) == expected

@@ -34,3 +34,27 @@ def test_many_conjunctions_take_little_time(words: str) -> None:
     begun = time.process_time()
     assert len(list(parts_of(many))) < len(many) * 20
     assert time.process_time() - begun < 5  # it was minutes
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "eyes have gone red",
+            "eyes has gone red",
+            "eyes went red",
+            "eyes keep going red",
+            "eyes are getting red",
+            "eyes looked red",
+            "eyes feel red",
+        ),
+        *("eyes have been red", "eyes are all red", "eyes are really red", "eyes are still red", "eyes are a bit red", "eyes have gone a little red"),
+    ],
+)
+def test_a_verb_and_degrees_between_a_part_of_the_body_and_its_state(text: str) -> None:
+    assert {" ".join(text.split()[i] for i in part.words) for part in parts_of(text.split()) if part.whole} >= {"red eyes"}
+
+
+@pytest.mark.parametrize("text", ["eyes all red", "eyes a bit red", "eyes have red", "eyes seem to be a red"])
+def test_degrees_are_passed_only_after_a_verb(text: str) -> None:
+    assert "red eyes" not in names(text)
