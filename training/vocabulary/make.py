@@ -171,7 +171,11 @@ def _yields(name: Name, row: int, borne: dict[str, set[int]]) -> bool:
 
 
 def _plain_first(names: Sequence[Name]) -> list[Name]:
-    """Put our own preferred name first where UBERON's would be: it calls the thigh "hindlimb stylopod", as in all vertebrates."""
+    """Put our own preferred name first where UBERON's would be: it calls the thigh "hindlimb stylopod", as in all vertebrates.
+
+    A phrase of patients comes first only if there is no other name.
+    """
+    names = sorted(names, key=lambda name: name.source == PATIENTS)
     own = next((name for name in names if name.source == OWN and name.term_type == "PT"), None)
     if own is None or names[0].source != "UBERON":
         return list(names)

@@ -11,6 +11,8 @@ WRONG = frozenset(
     [
         ("MONDO:0003019", "C1514284"),  # potassium deficiency disease. It also has the codes of hypokalemia, for which HPO gives C0020621
         ("DOID:4500", "C1514284"),
+        ("HP:0003141", "C0020445"),  # high LDL cholesterol is C0549399: familial hypercholesterolemia
+        ("HP:0003141", "398036000"),
         ("HP:0000141", "C2219717"),  # amenorrhea is C0002453
         ("MONDO:0001881", "D012772"),  # toxic shock syndrome: septic shock
         ("DOID:14115", "D012772"),

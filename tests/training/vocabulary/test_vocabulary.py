@@ -157,6 +157,13 @@ def test_the_name_that_most_sources_prefer_comes_first() -> None:
     assert make._agreed_first(longer) == longer
 
 
+def test_a_phrase_of_patients_comes_first_only_without_another_name() -> None:
+    lay, other = Name("itchy bum", "PATIENTS", term_type="LAY", rank=2), Name("bum itches", "PATIENTS", term_type="LAY", rank=2)
+    mesh, synonym = _name("Pruritus Ani", "MSH"), _name("Anal Itching", "MSH", "SY")
+    assert make._plain_first([lay, other, mesh, synonym]) == [mesh, synonym, lay, other]
+    assert make._plain_first([lay, other]) == [lay, other]
+
+
 def test_wrong_mappings_are_left_out() -> None:
     tss = Concept("MONDO:0001881", "MONDO", [_name("toxic shock syndrome", "MONDO")], ["C0600327"], codes=[("MSH", "D012772"), ("DOID", "14115")])
     artery = Concept("UBERON:0004363", "UBERON", [_name("pharyngeal arch artery", "UBERON")], ["C0003489", "C0000001"])
