@@ -13,7 +13,7 @@ from name_matchers import matcher
 from spacy_sapbert.build.linker import build_linker, read_source
 from spacy_sapbert.kb.knowledge_base import MatchableName
 from spacy_sapbert.matcher.component import ConceptMatcher
-from spacy_sapbert.matcher.wordings import may_begin, wordings
+from spacy_sapbert.matcher.wordings import Wording, may_begin, wordings
 
 NAMES = (
     "can't hold my pee",
@@ -122,7 +122,7 @@ def test_another_language_has_no_other_wordings() -> None:
 def test_wordings_come_once_and_say_what_is_new() -> None:
     assert list(wordings(["fever", "and", "cough"])) == []
     first, *_ = wordings(["could", "not", "lift", "her", "really", "heavy", "arm"])
-    assert first == ({0: "can't", 3: "my"}, {1}, {4}, {0, 3, 4})
+    assert first == Wording({0: "can't", 3: "my"}, frozenset([1]), frozenset([4]), frozenset([0, 3, 4]))
     each = [wording.forms for wording in wordings(["couldn't", "lift", "her", "arm"])]
     assert each == [
         {0: "can't", 2: "my"},
