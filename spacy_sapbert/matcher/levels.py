@@ -62,7 +62,7 @@ def vertebrae(text: str) -> Iterator[Listed]:
     for pair in _PAIR.finditer(text):
         first, second = pair["first"], (pair["part"] or pair["first"][0]) + pair["number"]
         at = _SPINE.index(first) if first in _SPINE else -1
-        if at < _FIRST_LEVEL or _SPINE[at + 1 : at + 2] != [second]:
+        if at < _FIRST_LEVEL or _SPINE[at + 1 : at + 2] != [second] or _OF_NERVE.match(text, pair.end()):
             continue
         if not {first, second} & _DOUBTFUL or _is_of_spine(text, *pair.span()):
             yield Listed(pair.start(), pair.end(), f"{first}-{second} intervertebral level")

@@ -220,6 +220,8 @@ def _before_head(words: Sequence[str], run: Sequence[int], at: int, after: int) 
             if not _are_words(run, first, last + 1):
                 break
             for own in (1, 2):  # number of words in the last item before the head
+                if words[after + own - 1 : after + own] in (["with"], ["without"]):  # "anesthesia and surgery without complications"
+                    break
                 for head in range(1, MAX_HEAD + 1):
                     end = after + own + head
                     if _are_words(run, after, end):

@@ -18,7 +18,7 @@ _MEASURES = re.compile(  # headings in a report of an operation that name what i
     r"(?:estimated )?blood loss|ebl|(?:(?:total|fluoro|fluoroscopy|operative|tourniquet) )*(?:fluoro|fluoroscopy|tourniquet) time", re.IGNORECASE
 )
 _COMPLICATIONS = re.compile(r"(?:[a-z-]+ )?(?P<word>complications?)", re.IGNORECASE)
-_NONE = re.compile(r"[ \t]*:[ \t,]*(?:nil|none|no)\b", re.IGNORECASE)
+_NONE = re.compile(r"[ \t]*:[ \t,]*(?:nil|none|no(?=[ \t]*(?:[.,;\n]|$)))\b", re.IGNORECASE)
 _STATEMENTS = frozenset(["nka", "nkda"])  # headings that say themselves what is so
 _STAGE = re.compile(
     r"\b[cpy]{0,2}T(?:[0-4][a-d]?|is|[xX])[ ,]*[cp]?N[0-3xX][a-c]?(?:[ ,]*(?:\([^()\n]{0,20}\))?[ ,]*[cp]?M[01xX])?\b"

@@ -11,7 +11,7 @@ _SIZED = re.compile(
     r"(?<![\w./–-])\d{1,2}-0[ \t]+(?P<kind>[A-Za-z]{3,})\b(?:[ \t]+(?:cat)?gut\b)?(?:[ \t]+(?:sutures?|stitch(?:es)?)\b(?![ \t]+ligat))?"
 )
 _SIZES = ("0", "2-0", "3-0", "4-0")  # usual sizes, with which a name of a suture may be stored
-_MATERIALS = frozenset(["catgut", "gut", "nylon", "polyester", "polypropylene", "silk", "steel"])  # also names of a substance or a part of the body
+_MATERIALS = frozenset(["gut", "nylon", "polyester", "polypropylene", "silk", "steel"])  # also names of a substance or a part of the body
 
 
 def sutures(text: str) -> Iterator[Listed]:

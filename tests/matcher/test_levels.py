@@ -46,6 +46,7 @@ def test_a_root_is_its_own_name_or_else_any_root() -> None:
         ("C2-3 disc", [("C2-3", "C2-C3 intervertebral level")]),
         ("T12-L1 and C7-T1 fusion", [("T12-L1", "T12-L1 intervertebral level"), ("C7-T1", "C7-T1 intervertebral level")]),
         ("L2-L5, C1-2, L5-1, L4-5-6, S1-S2, fusion", []),  # no neighbours, no disc, no pair
+        ("the L5-S1 nerve root, L4-L5 roots", []),
         ("C3-4 were low, stage T2-T3", []),  # complement, a tumour
         ("Screws at T12.", [("T12", "T12 vertebra")]),
         ("T8 was normal", [("T8", "T8 vertebra")]),

@@ -36,6 +36,9 @@ def test_states_of_consciousness(text: str, expected: list[str]):
         ("POSTOPERATIVE COMPLICATIONS:  , None.", ["COMPLICATIONS"]),
         ("COMPLICATIONS: There were no complications.", ["complications"]),
         ("COMPLICATIONS: Bleeding.", []),
+        ("COMPLICATIONS: , No intraoperative complications.", ["complications"]),
+        ("COMPLICATIONS: No.", ["COMPLICATIONS"]),
+        ("no complicating factors", []),
         ("COMPLICATIONS: No complications.", ["complications"]),
         ("The complications of diabetes were explained. Several complications.", []),
     ],
@@ -49,3 +52,9 @@ def test_these_words_are_no_items_of_other_names():
     assert found(written(("complications", "T046", ""), ("complications of diabetes", "T047", "")), "complications of diabetes") == [
         "complications of diabetes"
     ]
+
+
+def test_an_item_before_without_shares_no_head():
+    component = written(("complications", "T046", ""), ("anesthesia complications", "T046", ""), ("anesthesia", "T061", ""), all_key="all")
+    doc = component(component.nlp.make_doc("tolerated anesthesia and surgery without complications"))
+    assert [span.text for span in doc.spans["all"]] == ["anesthesia", "complications"]
