@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 
@@ -32,10 +33,14 @@ def get_mentions(doc: Doc, settings: Settings, kb: KnowledgeBase) -> tuple[Spans
     spans = spans_to_link(doc, settings.spans_key, settings.labels_discard)
     forms = long_forms(doc, english=settings.english) if settings.resolve_abbreviations else {}
     mentions = [get_mention(span, forms, english=settings.english, part=is_part(group, span)) for group, _, span in spans]
-    return spans, [_as_named(mention, span.text, forms, kb) for mention, (_, _, span) in zip(mentions, spans)]
+    named: dict[tuple[Mention, str], Mention] = {}
+    for mention, (_, _, span) in zip(mentions, spans):
+        if mention.long_form not in (None, mention.text) and (mention, span.text) not in named:
+            named[mention, span.text] = _as_named(mention, mention.long_form, span.text, forms, kb)
+    return spans, [named.get((mention, span.text), mention) for mention, (_, _, span) in zip(mentions, spans)]
 
 
-def _as_named(mention: Mention, written: str, forms: dict[str, str], kb: KnowledgeBase) -> Mention:
+def _as_named(mention: Mention, long: str, written: str, forms: dict[str, str], kb: KnowledgeBase) -> Mention:
     """Return the mention with its text as it is written, if that is a name and the text with the long form is none.
 
     In a text that defines COPD, "COPD exacerbation" is a name, and "chronic obstructive pulmonary disease exacerbation" is none. The short form must
@@ -43,14 +48,12 @@ def _as_named(mention: Mention, written: str, forms: dict[str, str], kb: Knowled
 
     Args:
         mention: the text to look up, with the long form.
+        long: the long form.
         written: the text of the span.
         forms: short form -> long form.
         kb: the knowledge base.
     """
-    long = mention.long_form
-    if long is None or mention.text in (long, written):
-        return mention
-    short = next((form for form, meant in forms.items() if meant == long and form in written), None)
+    short = next((form for form, meant in forms.items() if meant == long and re.search(rf"(?<!\w){re.escape(form)}(?!\w)", written)), None)
     found = kb.find([written, mention.text, long, *([] if short is None else [short])])
     if short is None or written not in found or mention.text in found or not {long, short} <= found.keys():
         return mention
