@@ -17,8 +17,26 @@ _LITTLE = frozenset(
 )  # words that say little at the beginning of a name
 # after "no concentration", these are what is denied: "no concentration difficulties"
 _DENIED_NOUNS = frozenset(
-    """abnormalities abnormality change changes deficit deficits difficulties difficulty disturbance disturbances impairment impairments issue issues loss losses problem
-    problems""".split()
+    [
+        "abnormalities",
+        "abnormality",
+        "change",
+        "changes",
+        "deficit",
+        "deficits",
+        "difficulties",
+        "difficulty",
+        "disturbance",
+        "disturbances",
+        "impairment",
+        "impairments",
+        "issue",
+        "issues",
+        "loss",
+        "losses",
+        "problem",
+        "problems",
+    ]
 )
 
 
