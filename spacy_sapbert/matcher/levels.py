@@ -58,7 +58,8 @@ _OTHER_BEFORE = re.compile(rf"\bstag(?:e|ed|ing)\b[^.;\n]{{0,12}}$|\b{_CANCER}[ 
 _CANCER_AFTER = re.compile(rf"[ \t]+(?:(?!(?:and|due|for|from|mets|metast\w+|of|to|with)\b)[a-z-]+[ \t]+){{0,3}}{_CANCER}\b", re.IGNORECASE)
 # after one level: "T3 120", "T4: 8.1", "C3 and C4 low", but not "C3 2 mm"
 _VALUE_AFTER = re.compile(
-    r"[ \t]*(?:[:=]|\b(?:at|is|of|was)\b)?[ \t]*[<>]?\d+(?:\.\d+)?(?![\d.]|[ \t]*(?:cm|levels?|mm)\b)|[^.;\n]{0,20}?\b(?:elevated|high|low|normal)\b", re.IGNORECASE
+    r"[ \t]*(?:[:=]|\b(?:at|is|of|was)\b)?[ \t]*[<>]?\d+(?:\.\d+)?(?![\d.]|[ \t]*(?:cm|levels?|mm)\b)|[^.;\n]{0,20}?\b(?:elevated|high|low|normal)\b",
+    re.IGNORECASE,
 )
 _NEAR = 60  # characters beside a level that are read
 
