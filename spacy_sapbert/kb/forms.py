@@ -87,7 +87,7 @@ def nouns(name: str) -> list[str]:
 
 
 def inner_plurals(name: str) -> list[str]:
-    """Return a normalised name of several words with one of its words, but not the last one, in the form with "s", as a verb may have it.
+    """Return a normalised name of several words with one of its first two words, but not the last word, in the form with "s", as a verb may have it.
 
     "wet himself" gives "wets himself"; the matcher forgives this "s", too. Names of more than `MOST_WORDS` words have no such forms.
     """
@@ -96,7 +96,7 @@ def inner_plurals(name: str) -> list[str]:
         return []
     return [
         " ".join([*words[:at], _with_s(word), *words[at + 1 :]])
-        for at, word in enumerate(words[:-1])
+        for at, word in enumerate(words[:-1][:2])
         if len(word) > 2 and word.isalpha() and word.isascii() and not word.endswith("s")
     ]
 

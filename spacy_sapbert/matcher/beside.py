@@ -10,12 +10,13 @@ from typing import NamedTuple
 
 from spacy.lang.en.stop_words import STOP_WORDS
 
+from ..kb.writing import is_acronym
 from .torn import is_of_tissue
 
 _FILE = Path(__file__).parents[1] / "data" / "beside_words.tsv"
 # a word with one of these and a hyphen before it is a part of another word
-_PREFIXES = ("non", "intra", "extra", "inter", "trans", "retro", "supra", "infra", "anti", "bi", "de", "para", "peri", "pre", "sub", "un")
-_PREFIX = re.compile(r"para", re.IGNORECASE)  # a name that is the first part of a word: "Para-aortic"
+_PARTS_BEFORE = ("non", "intra", "extra", "inter", "trans", "retro", "supra", "infra", "anti", "bi", "de", "para", "peri", "pre", "sub", "un")
+_FIRST_PART = re.compile(r"para", re.IGNORECASE)  # a name that is the first part of a word: "Para-aortic"
 _TITLE = re.compile(r"(?:past |family )?(?:family|medical|social|surgical) history|past history|(?:f|fam|fm|pm|ps|soc|s)hx|pmh", re.IGNORECASE)
 FINDING, FINDINGS = "DISO", "<finding>"  # semantic group of disorders and findings, and how the table names all of them
 _PERSON = re.compile(r"(?:Dr|Mr|Mrs|Ms|Prof)\b(?:\.[ \t]*|[ \t]+)[A-Z]")
@@ -28,9 +29,10 @@ _WORD_AFTER = re.compile(r"[ \t\-–]*([A-Za-z]+)")
 _WORD_BEFORE = re.compile(r"([A-Za-z]+(?:['’]s)?)[ \t\-–]*$")
 _NEXT_WORD = re.compile(r"[ \t]([A-Za-z]+)")
 _ADJECTIVE = re.compile(r"(?!canal)[a-z]+(?:al|ic|ous|ular)", re.IGNORECASE)
-_PREFIXED = re.compile(rf"(?<![A-Za-z])(?:{'|'.join(_PREFIXES)})[-–]$", re.IGNORECASE)
-# a single letter and a hyphen before a name are a part of it, except a side or a mark: "E-PAP", "Perm-A-Cath", but not "R-knee"
+_AFTER_PART = re.compile(rf"(?<![A-Za-z])(?:{'|'.join(_PARTS_BEFORE)})[-–]$", re.IGNORECASE)
+# a single letter and a hyphen before a short name are a part of it, except a side or a mark: "E-PAP", "Perm-A-Cath", but not "R-knee", "M-breast cancer" and "C-spine"
 _LETTER = re.compile(r"(?<![^\W\d_])[A-KM-QS-WYZ][-–]$", re.IGNORECASE)
+_DEVICE = re.compile(r"arms?|caths?|pap|ports?|sections?|tubes?|wires?", re.IGNORECASE)
 # after a substance that a device holds: "antibiotic-impregnated beads", "antibiotic-coated catheter"
 _HELD = re.compile(r"[-–][ ]?(?:coated|impregnated|laced|loaded|soaked)\b", re.IGNORECASE)
 _RATIO = re.compile(r"[ \t]+to[ \t]+(?:[a-z]+[ \t]+){1,3}ratio\b", re.IGNORECASE)  # "albumin to creatinine ratio"
@@ -59,8 +61,14 @@ _TREATED_AFTER = re.compile(  # "radiation to the neck for lymphoma", "radiation
 )
 _TEARING = re.compile("tearing", re.IGNORECASE)
 _COLD, _BIOPSY_AFTER = re.compile("cold", re.IGNORECASE), re.compile(r"[ \t]+(?:biops(?:y|ies)|forceps)\b", re.IGNORECASE)  # an instrument
+_KIND = (
+    r"(?:any|auditory|central|deep|external|firm|her|his|loud|my|noxious|painful|peripheral|physical|sternal|tactile|the|their|verbal|visual|vocal)\b"
+)
 _TO_STIMULUS = re.compile(
-    r"[ \t]+to[ \t]+(?:(?:any|deep|external|loud|my|noxious|pain|painful|physical|sternal|tactile|touch|verbal|vocal|voice)\b|stimul)", re.IGNORECASE
+    rf"[ \t]+to[ \t]+(?:{_KIND}[ \t]*(?:,|/|\b(?:and|or)\b)?[ \t]*)*"
+    r"(?:(?:calling|commands?|noises?|pain(?![ \t]+(?:control|kill|manag|med|relie))|questions?|rub(?:s|bing)?|shak(?:e|es|ing)|shout(?:s|ing)?|sounds?|speech|touch|voices?)\b|"
+    r"stimul|(?<=noxious)|(?<=painful)|(?<=sternal)|(?<=tactile)|(?<=verbal)|(?<=vocal))(?![ \t]*[-–]?[ \t]*(?:pills?|therap(?:y|ies))\b)",
+    re.IGNORECASE,
 )
 _SERVICE = re.compile(r"infectious diseases?", re.IGNORECASE)  # also a medical service
 _SERVES_AFTER = re.compile(
@@ -119,9 +127,11 @@ def means_something_else(text: str, start: int, end: int, group: str = "") -> bo
         end: the character after the last one.
         group: semantic group of the name.
     """
-    if text[start - 1 : start] in ("-", "–") and (_PREFIXED.search(text, max(0, start - 8), start) or _LETTER.search(text, max(0, start - 3), start)):
+    if text[start - 1 : start] in ("-", "–") and (
+        _AFTER_PART.search(text, max(0, start - 8), start) or _goes_on_from_letter(text, start, end, group)
+    ):
         return True
-    if text[end : end + 1] == "-" and text[end + 1 : end + 2].isalpha() and _PREFIX.fullmatch(text, start, end):
+    if text[end : end + 1] == "-" and text[end + 1 : end + 2].isalpha() and _FIRST_PART.fullmatch(text, start, end):
         return True
     if _PERSON.match(text, start):  # "Ms. Q" is no mental status
         return True
@@ -146,6 +156,13 @@ def means_something_else(text: str, start: int, end: int, group: str = "") -> bo
     before, after = _WORD_BEFORE.search(text, max(0, start - 24), start), _WORD_AFTER.match(text, end)
     sides = (("before", before), ("after", after))
     return any(found is not None and (side, found[1].lower().replace("’", "'")) in words for side, found in sides)
+
+
+def _goes_on_from_letter(text: str, start: int, end: int, group: str) -> bool:
+    """Return whether a name is the end of a word with a single letter and a hyphen: "PAP" in "E-PAP", but not "CVA" in "F-CVA", where F is the father."""
+    if _LETTER.search(text, max(0, start - 3), start) is None:
+        return False
+    return _DEVICE.fullmatch(text, start, end) is not None or (group != FINDING and is_acronym(text[start:end]))
 
 
 def is_after_title(before: str) -> bool:

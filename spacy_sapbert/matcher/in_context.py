@@ -32,8 +32,8 @@ def with_letters(matches: list[Match], text: str, lookup: Lookup) -> list[Match]
     """Add what is a name only with the text around it.
 
     These are letters for findings ("N/V/D") or vital signs ("T 37.2"), words for findings in a list ("urgency, frequency") or in a phrase ("after a fall"),
-    tests before values, names that an abbreviation interrupts, levels of the spine ("L5 root", "L4-L5"), sutures ("7-0 Vicryl"), torn tissue ("tearing of the meniscus"), names with a hyphen ("E-PAP"), room air ("sats 98% OA"), fractures with their sign
-    ("# L radius"), and items of short lists ("replace K + Mg").
+    tests before values, names that an abbreviation interrupts, levels of the spine ("L5 root", "L4-L5"), sutures ("7-0 Vicryl"), torn tissue ("tearing of the
+    meniscus"), names with a hyphen ("E-PAP"), room air ("sats 98% OA"), fractures with their sign ("# L radius"), and items of short lists ("replace K + Mg").
 
     Names that were found in their place are removed.
 

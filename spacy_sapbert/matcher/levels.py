@@ -36,24 +36,39 @@ _FIRST_LEVEL = 1  # index of C2 in `_SPINE`: between C1 and C2 is no disc
 _PAIR = re.compile(r"(?<![\w./–-])(?P<first>[CTL]\d{1,2})(?P<sign>[ \t]?[-–/][ \t]?)(?P<part>[CTLS]?)(?P<number>\d{1,2})(?![\w/%]|[.–-]\w)")
 _BONE = re.compile(r"(?<![\w./–-])(?:C[1-7]|T(?:1[0-2]|[1-9]))(?![\w/%]|[.–-]\w)")
 _OF_NERVE = re.compile(
-    r"[ \t-]+(?:cell|cord|dermatom|distribution|flair|hyper|hypo|images?\b|lymph|myotom|nerve|neurolog|paraplegi|prolong|quadriplegi|radicul|root|sensory|sequenc|signal|"
-    r"spinal cord|tetraplegi|tumou?r|weighted)",
+    r"[ \t-]+(?:cells?\b|cord|dermatom|distribution|flair|(?:hyper|hypo)(?:a?esthe|alge|intens|reflex)|images?\b|lymph|myotom|nerves?\b|neurolog|paraplegi|prolong|"
+    r"quadriplegi|radicul|roots?\b|sensory|sequenc|signal|spinal cord|tetraplegi|weighted)",
     re.IGNORECASE,
 )
-_OF_SPINE = re.compile(
-    r"\b(?:anterolisthesis|bur?st|cages?|cervical|corpectom\w+|dis[ck]s?|disc?ectom\w+|foramin\w+|fusion|fused|instrumented|kyphoplast\w+|kyphosis|lamin\w+|lumbar|pedicles?|plates?|"
-    r"retrolisthesis|rods?|scoliosis|screws?|spine|spinous|spondyl\w+|thoracic|vertebra\w*)\b",
-    re.IGNORECASE,
+_SPINAL = (
+    r"anterolisthesis|bur?st|cages?|corpectom\w+|dis[ck]s?|disc?ectom\w+|foramin\w+|fusion|fused|instrumented|kyphoplast\w+|kyphosis|lamin\w+|pedicles?|plates?|"
+    r"retrolisthesis|rods?|scoliosis|screws?|spine|spinous|spondyl\w+|vertebra\w*"
 )
+_REGIONS = (  # "cervical cancer", "thoracic surgery" and "lumbar puncture" are not about vertebrae
+    r"cervical(?![ \t]+(?:adenopath|biops|cancer|carcinoma|cytolog|dysplasia|intraepithelial|lymph|motion|mucus|node|os\b|polyp|smear))|lumbar(?![ \t]+puncture)|"
+    r"thoracic(?![ \t]+(?:aort|surg))"
+)
+_OF_SPINE = re.compile(rf"\b(?:{_SPINAL}|{_REGIONS})\b", re.IGNORECASE)
 _OF_IMAGE = re.compile(r"\b(?:flair|hyperintens\w+|hypointens\w+|images?|sequences?|signal|weighted)\b", re.IGNORECASE)
 _DOUBTFUL = frozenset(["C3", "C4", "T1", "T2", "T3", "T4"])  # complement, thyroid hormones, tumour stages and images have these letters, too
+_OF_BONE = re.compile(rf"\b(?:{_SPINAL})\b", re.IGNORECASE)  # near a doubtful level, "cervical" alone says too little
+_IS_BONE = re.compile(rf"[ \t]+(?:{_SPINAL}|compression|fractures?)\b", re.IGNORECASE)
+_CANCER = r"(?:\w*carcinoma|cancer|melanoma|sarcoma|tumou?r)"
+_OTHER_BEFORE = re.compile(rf"\bstag(?:e|ed|ing)\b[^.;\n]{{0,12}}$|\b{_CANCER}[ \t,(:-]*$", re.IGNORECASE)
+_CANCER_AFTER = re.compile(rf"[ \t]+(?:(?!(?:and|due|for|from|mets|metast\w+|of|to|with)\b)[a-z-]+[ \t]+){{0,3}}{_CANCER}\b", re.IGNORECASE)
+# after one level: "T3 120", "T4: 8.1", "C3 and C4 low", but not "C3 2 mm"
+_VALUE_AFTER = re.compile(
+    r"[ \t]*(?:[:=]|\b(?:at|is|of|was)\b)?[ \t]*[<>]?\d+(?:\.\d+)?(?![\d.]|[ \t]*(?:cm|levels?|mm)\b)|[^.;\n]{0,20}?\b(?:elevated|high|low|normal)\b",
+    re.IGNORECASE,
+)
 _NEAR = 60  # characters beside a level that are read
 
 
 def vertebrae(text: str) -> Iterator[Listed]:
     """Yield the levels between two vertebrae that follow each other ("L5-S1", "C3-4"), and cervical and thoracic vertebrae ("T12").
 
-    A pair that may be complement or a stage of a tumour, and every vertebra but those from T7 to T12, counts only with a word of the spine near it. Vertebrae of
+    A pair that may be complement or a stage of a tumour, and every vertebra but those from T7 to T12, counts only with a word of the spine near it; a doubtful one
+    ("T3") only with a bone, a disc or an operation on them. Vertebrae of
     the lumbar spine have no other meaning, and are names by themselves.
 
     Args:
@@ -64,17 +79,31 @@ def vertebrae(text: str) -> Iterator[Listed]:
         at = _SPINE.index(first) if first in _SPINE else -1
         if at < _FIRST_LEVEL or _SPINE[at + 1 : at + 2] != [second] or _OF_NERVE.match(text, pair.end()):
             continue
-        if not {first, second} & _DOUBTFUL or _is_of_spine(text, *pair.span()):
+        if not {first, second} & _DOUBTFUL or _is_of_spine(text, *pair.span(), doubtful=True):
             yield Listed(pair.start(), pair.end(), f"{first}-{second} intervertebral level")
     for bone in _BONE.finditer(text):
-        if _OF_NERVE.match(text, bone.end()) is None and (_SPINE.index(bone[0]) >= _SPINE.index("T7") or _is_of_spine(text, *bone.span())):
+        if _OF_NERVE.match(text, bone.end()) is not None:
+            continue
+        if _SPINE.index(bone[0]) >= _SPINE.index("T7") or _is_of_spine(text, *bone.span(), doubtful=bone[0] in _DOUBTFUL):
             yield Listed(bone.start(), bone.end(), f"{bone[0]} vertebra")
 
 
-def _is_of_spine(text: str, start: int, end: int) -> bool:
-    """Return whether words near a level, on its line, are about the spine, and not about images."""
+def _is_of_spine(text: str, start: int, end: int, *, doubtful: bool) -> bool:
+    """Return whether words near a level, on its line, are about the spine, and not about images.
+
+    Args:
+        text: the note.
+        start: first character of the level.
+        end: the character after it.
+        doubtful: whether the level may be a laboratory value or a stage. Then a bone, a disc or an operation on them must be near, and no value and no tumour.
+    """
     before = text[max(0, start - _NEAR) : start].rpartition("\n")[2]
     after = text[end : end + _NEAR].partition("\n")[0]
-    return any(_OF_SPINE.search(part) for part in (before, after)) and not (
+    if doubtful and _IS_BONE.match(after) is None:
+        is_value = _BONE.fullmatch(text, start, end) is not None and _VALUE_AFTER.match(after) is not None
+        if is_value or _OTHER_BEFORE.search(before) or _CANCER_AFTER.match(after):
+            return False
+    words = _OF_BONE if doubtful else _OF_SPINE
+    return any(words.search(part) for part in (before, after)) and not (
         text[start] == "T" and any(_OF_IMAGE.search(part) for part in (before, after))
     )

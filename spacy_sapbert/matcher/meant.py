@@ -69,7 +69,7 @@ class Meant:
     def _stands_for_name(self, first: int, last: int, required: str, group: str, nested: bool) -> bool:
         """Return whether one word of the text is meant as a name of one word of the knowledge base."""
         text = self._reading.text
-        if means_something_else(text, first, last) or not is_written_so(text, first, last, required):
+        if means_something_else(text, first, last, group) or not is_written_so(text, first, last, required):
             return False
         return nested or group not in DESCRIBING or not self._lookup.forms.is_english or not is_adjective(text, first, last)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from .beside import FINDING
+from .collecting import DENIES
 from .joining import WHOLE
 from .lookup import Lookup
 from .parts import CONJUNCTIONS
@@ -14,6 +15,29 @@ from .sites import BODY
 _LITTLE = frozenset(
     ["a", "an", "at", "for", "had", "has", "have", "having", "in", "is", "on", "the", "was", "with"]
 )  # words that say little at the beginning of a name
+# after "no concentration", these are what is denied: "no concentration difficulties"
+_DENIED_NOUNS = frozenset(
+    [
+        "abnormalities",
+        "abnormality",
+        "change",
+        "changes",
+        "deficit",
+        "deficits",
+        "difficulties",
+        "difficulty",
+        "disturbance",
+        "disturbances",
+        "impairment",
+        "impairments",
+        "issue",
+        "issues",
+        "loss",
+        "losses",
+        "problem",
+        "problems",
+    ]
+)
 
 
 def gives_way(reading: Reading, lookup: Lookup, at: int, end: int) -> bool:
@@ -26,7 +50,10 @@ def gives_way(reading: Reading, lookup: Lookup, at: int, end: int) -> bool:
         end: the position after its last word.
     """
     return lookup.forms.is_english and (
-        _is_site_of_longer(reading, lookup, at, end) or _overlaps_longer(reading, lookup, at, end) or _begins_with_little_word(reading, at, end)
+        _is_site_of_longer(reading, lookup, at, end)
+        or _overlaps_longer(reading, lookup, at, end)
+        or _begins_with_little_word(reading, at, end)
+        or _denies_longer(reading, at, end)
     )
 
 
@@ -59,6 +86,23 @@ def _begins_with_little_word(reading: Reading, at: int, end: int) -> bool:
     """Return whether a name begins with a word such as "on" or "has", and the next word begins a name that goes beyond it: "on pap" before "smear"."""
     first = reading.found[at].group().lower()
     return end - at > 1 and first in _LITTLE and reading.right.get(at) is None and at + 1 + int(reading.lengths[at + 1]) > end
+
+
+def _denies_longer(reading: Reading, at: int, end: int) -> bool:
+    """Return whether a name that begins with a denial is cut off: "no concentration" in "no concentration difficulties", "no hip flexion weakness".
+
+    The next word is a noun such as "problems", or another name begins in the name and goes beyond it. A name that a user added is never cut off.
+    """
+    found, lengths = reading.found, reading.lengths
+    if end - at < 2 or found[at].group().lower() not in DENIES or at in reading.added:
+        return False
+    if any(start + int(lengths[start]) > end for start in range(at + 1, end) if lengths[start]):
+        return True
+    if end >= len(found) or (noun := found[end].group()).lower() not in _DENIED_NOUNS:
+        return False
+    return (
+        noun.islower() or "\n" not in reading.text[found[end - 1].end() : found[end].start()]
+    )  # a list may go on with "Loss of weight" on the next line
 
 
 def overlapping(reading: Reading, taken: Iterable[tuple[int, int]]) -> Iterator[range]:

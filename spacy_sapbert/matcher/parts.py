@@ -7,6 +7,8 @@ from typing import NamedTuple
 
 from spacy.lang.en.stop_words import STOP_WORDS
 
+from .wordings import DEGREES
+
 CONJUNCTIONS = frozenset(["and", "or", "&"])
 _SIGNS = frozenset(["+", ">"])  # "liver + peritoneal mets", "expressive > receptive aphasia"
 _JOINS = CONJUNCTIONS | {","}
@@ -93,9 +95,7 @@ _VERBS = frozenset(
     ]
 )
 _DEGREES = frozenset(["very", "slightly", "mildly", "moderately", "markedly", "quite", "more", "rather", "so"])
-_AFTER_IS = _DEGREES | frozenset(
-    ["all", "always", "extremely", "getting", "going", "just", "now", "really", "still", "too"]
-)  # after a verb, these are passed
+_AFTER_IS = _DEGREES | DEGREES | {"getting", "going", "now"}  # after a verb, these are passed
 _A_BIT = (["bit"], ["little"])
 _DENIES = frozenset(["not", "never", "cannot", "doesn't", "don't", "didn't", "can't"])  # verbs
 MAX_NOUN = 4  # most letters of a noun in -ed: "nail bed", "seed"

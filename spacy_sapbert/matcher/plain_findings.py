@@ -23,7 +23,7 @@ _DEGREE = (
     r"procedural|serious|significant|surgical|such|unexpected)"
 )
 _DENIED_BEFORE = re.compile(rf"\b(?:any|denie[sd]|no|nor|without|w/o)[ \t]+(?:{_DEGREE}[ \t]+(?:(?:and|or)[ \t]+)?){{0,3}}$", re.IGNORECASE)
-_NONE_AFTER = re.compile(r"[ \t]*:[ \t,]*(?:nil|none|no(?=[ \t]*(?:[.,;\n]|$)))\b", re.IGNORECASE)
+NONE_AFTER = re.compile(r"[ \t]*:[ \t,]*(?:nil|none|no(?=[ \t]*(?:[.,;\n]|$)))\b", re.IGNORECASE)
 
 PLAIN_FINDINGS = frozenset(["alert", "awake", "complication", "complications"])
 
@@ -43,7 +43,7 @@ def is_finding(text: str, start: int, end: int) -> bool:
     if word not in PLAIN_FINDINGS:  # "complicating", which is corrected to one of them
         return False
     if word.startswith("complication"):
-        return _DENIED_BEFORE.search(text, max(0, start - 2 * _READ), start) is not None or _NONE_AFTER.match(text, end) is not None
+        return _DENIED_BEFORE.search(text, max(0, start - 2 * _READ), start) is not None or NONE_AFTER.match(text, end) is not None
     if _OTHER_STATE.match(text, end):
         return False
     if _STATE_BEFORE.search(text, max(0, start - _READ), start) or _STATE_AFTER.match(text, end):

@@ -10,6 +10,7 @@ from .beside import names_many_tests
 from .contrast import about_contrast
 from .joining import Places
 from .notation import notations
+from .plain_findings import NONE_AFTER
 
 _REMOVED = re.compile(  # a placeholder of a de-identified note: "[**Name**]", "MM/DD/YYYY"
     r"\[\*\*.*?\*\*\]|\b(?:MM|DD|YY(?:YY)?)(?:[/-](?:MM|DD|YY(?:YY)?)){1,2}\b"
@@ -18,7 +19,6 @@ _MEASURES = re.compile(  # headings in a report of an operation that name what i
     r"(?:estimated )?blood loss|ebl|(?:(?:total|fluoro|fluoroscopy|operative|tourniquet) )*(?:fluoro|fluoroscopy|tourniquet) time", re.IGNORECASE
 )
 _COMPLICATIONS = re.compile(r"(?:[a-z-]+ )?(?P<word>complications?)", re.IGNORECASE)
-_NONE = re.compile(r"[ \t]*:[ \t,]*(?:nil|none|no(?=[ \t]*(?:[.,;\n]|$)))\b", re.IGNORECASE)
 _STATEMENTS = frozenset(["nka", "nkda"])  # headings that say themselves what is so
 _STAGE = re.compile(
     r"\b[cpy]{0,2}T(?:[0-4][a-d]?|is|[xX])[ ,]*[cp]?N[0-3xX][a-c]?(?:[ ,]*(?:\([^()\n]{0,20}\))?[ ,]*[cp]?M[01xX])?\b"
@@ -61,6 +61,6 @@ def headings_of_tests(text: str) -> set[tuple[int, int]]:
                 found.update([(start, end), (start, about_contrast(text, start, end))])
         elif section.title and (named := _COMPLICATIONS.fullmatch(section.title)) is not None:
             start = text.index(section.title, section.start)
-            if _NONE.match(text, start + len(section.title)):
+            if NONE_AFTER.match(text, start + len(section.title)):
                 found.add((start + named.start("word"), start + named.end("word")))
     return found

@@ -57,6 +57,7 @@ def test_nouns_of_adjectives(name: str, expected: list[str]) -> None:
         ("heart skip beats", ["hearts skip beats", "heart skips beats"]),
         ("cry all night", ["cries all night", "cry alls night"]),
         ("play up", ["plays up"]),
+        ("wake up gasp for air", ["wakes up gasp for air"]),  # only the first two words
         ("clench teeth", ["clenches teeth"]),
         ("go off", []),  # a word of two letters
         ("lungs x-ray", []),

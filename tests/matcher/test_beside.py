@@ -53,11 +53,28 @@ def test_tests_that_touch_their_values(text: str, expected: list[tuple[str, str]
         ("found unresponsive", "unresponsive", False),
         ("unresponsive to painful stimuli", "unresponsive", False),
         ("unresponsive to voice", "unresponsive", False),
+        ("Low back pain unresponsive to physical therapy.", "unresponsive", True),
+        ("Headache unresponsive to any medication.", "unresponsive", True),
+        ("Pain unresponsive to pain medication.", "unresponsive", True),
+        ("unresponsive to painkillers", "unresponsive", True),
+        ("unresponsive to verbal therapy", "unresponsive", True),
+        ("unresponsive to pain.", "unresponsive", False),
+        ("unresponsive to any physical stimulation", "unresponsive", False),
+        ("unresponsive to verbal or tactile stimuli", "unresponsive", False),
+        ("unresponsive to sternal rub", "unresponsive", False),
+        ("unresponsive to my voice", "unresponsive", False),
         ("cold biopsy forceps", "cold", True),
         ("tearing of the meniscus", "tearing", True),
         ("tearing of the eye", "tearing", False),
         ("de-epithelialized", "epithelialized", True),
         ("E-PAP of 5", "PAP", True),
+        ("BI-PAP at night", "PAP", True),
+        ("Perm-A-Cath", "Cath", True),
+        ("FH: M-breast cancer", "breast cancer", False),
+        ("S-cough 3 days", "cough", False),
+        ("C-spine fracture", "spine fracture", False),
+        ("C-spine films", "spine", False),
+        ("E-XYZ", "XYZ", True),
         ("L-knee", "knee", False),
         ("Para-aortic", "Para", True),
         ("Para 2", "Para", False),
@@ -144,3 +161,24 @@ def test_adjectives_of_parts_of_the_body_are_no_mentions_before_another_word(tex
     component = written(("facial", "T023", ""), ("vascular", "T023", ""), ("canal", "T023", ""), ("septic", "T047", ""))
     assert found(component, text) == expected
     assert found(matcher("facial", nlp=spacy.blank("es"), tui="T023"), "zona facial derecha") == ["facial"]  # there, it follows its noun
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("FH: M-breast cancer, F-stroke.", ["breast cancer", "stroke"]),
+        ("FH: F-CVA", ["CVA"]),
+        ("S-cough 3 days", ["cough"]),
+        ("A-pneumonia", ["pneumonia"]),
+        ("A-sepsis", ["sepsis"]),
+        ("Hepatitis C-cirrhosis.", ["cirrhosis"]),
+        ("C-spine fracture", ["spine fracture"]),
+        ("E-PAP of 5", []),
+        ("BI-PAP", []),
+        ("Perm-A-Cath", []),
+        ("PAP, cath", ["PAP", "cath"]),
+    ],
+)
+def test_a_finding_after_a_letter_and_a_hyphen_is_a_mention(text: str, expected: list[str]):
+    findings = [(name, "T047", "") for name in ("breast cancer", "stroke", "CVA", "cough", "pneumonia", "sepsis", "cirrhosis", "spine fracture")]
+    assert found(written(*findings, ("PAP", "T061", ""), ("cath", "T074", "")), text) == expected

@@ -142,3 +142,34 @@ def test_lay_names_that_begin_with_no_or_hold_only_stop_words(text: str, expecte
         )
     )  # type: ignore[arg-type]
     assert found(made, text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("No concentration difficulties.", ["concentration"]),
+        ("no coordination problems, gait steady", ["coordination"]),
+        ("No strength deficits.", ["strength"]),
+        ("No libido\nchanges.", ["libido"]),
+        ("No strength\nLoss of taste", ["no strength", "taste"]),  # two lines of a list
+        ("No coordination test weakness", ["coordination test weakness"]),  # a name that begins in it and goes beyond it
+        ("She has no concentration.", ["no concentration"]),
+        ("No strength, problems at home", ["no strength"]),
+        ("There is no strength in the hand", ["no strength"]),
+        ("no get up and go problems", []),
+        ("no get up and go", ["no get up and go"]),
+    ],
+)
+def test_a_lay_name_that_begins_with_no_gives_way_to_what_is_denied(text: str, expected: list[str]):
+    lay = ["no get up and go", "no concentration", "no coordination", "no strength", "no libido"]
+    others = ["concentration", "coordination", "strength", "libido", "taste", "coordination test weakness"]
+    made = matcher("fever")
+    made.set_kb(
+        fake_names.Names(
+            [
+                *(MatchableName(name, "T184", ("T184",), (name,), is_lay=True) for name in lay),
+                *(MatchableName(name, "T033") for name in others),
+            ]
+        )
+    )  # type: ignore[arg-type]
+    assert [each.lower() for each in found(made, text)] == expected

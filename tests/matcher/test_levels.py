@@ -55,6 +55,23 @@ def test_a_root_is_its_own_name_or_else_any_root() -> None:
         ("T2 images of the cervical spine", []),
         ("C6 radiculopathy with fusion, T10 dermatome, T4 cells, laminectomy", []),
         ("Cervical spine is normal.\nC3 was low", []),  # another line
+        ("TSH 2.1, T3 120, T4 8.1. No cervical adenopathy.", []),
+        ("TSH 2.1, T3 120, T4: 8.1, spine x-ray pending", []),
+        ("Stage T3 lung cancer, referred to thoracic surgery.", []),
+        ("Stage T3, seen by spine clinic; T2 prostate cancer before laminectomy", []),
+        ("Cervical cancer, stage T2.", []),
+        ("C3 and C4 low, lumbar puncture done.", []),
+        ("C3 and C4 low, lumbar spine x-ray done.", []),
+        ("Cervical cancer, C5 of cisplatin", []),
+        ("Cervical tenderness over C5", [("C5", "C5 vertebra")]),
+        ("Laminectomy of T3 and T4", [("T3", "T3 vertebra"), ("T4", "T4 vertebra")]),
+        ("Fusion T2 to T4 for lung cancer", [("T2", "T2 vertebra"), ("T4", "T4 vertebra")]),
+        ("Lung cancer, T3 vertebra destroyed", [("T3", "T3 vertebra")]),
+        ("The C3 vertebra is low, C4 2 mm anterolisthesis", [("C3", "C3 vertebra"), ("C4", "C4 vertebra")]),
+        ("T12 hypoattenuating lesion", [("T12", "T12 vertebra")]),
+        ("C3-4: normal disc. Stage T2-T3, spine clinic", [("C3-4", "C3-C4 intervertebral level")]),
+        ("T12 tumor", [("T12", "T12 vertebra")]),
+        ("T12 hypoesthesia", []),
     ],
 )
 def test_vertebrae_and_the_levels_between_them(text: str, expected: list[tuple[str, str]]) -> None:
