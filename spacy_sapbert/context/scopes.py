@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -76,6 +76,9 @@ class Scopes:
     def ranges(self) -> list[tuple[tuple[str, bool], list[Span]]]:
         """Return ((category, whether the range is after its trigger), sorted disjoint ranges in characters) where categories hold."""
         found: dict[tuple[str, bool], list[Span]] = {(category, ahead): [] for category in SCOPED for ahead in (True, False)}
+        for first, last in self._statements:
+            if last < self.bounds[bisect_right(self.bounds, first)]:
+                insort(self.terminators.stops["family"], last)  # "my daughter has chickenpox and now a rash on my chest"
         for first, last, rules in self.triggers:
             for rule in rules:
                 if rule.category not in SCOPED or (rule.sections and (self.note.kind(self.starts[first]) in rule.sections) == rule.outside):
@@ -178,14 +181,14 @@ class Scopes:
                     if start < to:
                         found[rule.category, False].append((self.starts[start], self.ends[to - 1]))
         found["historical", False] += self._dated()
-        found["family", True] += self._about_relatives()
+        found["family", True] += [(self.starts[first], self.ends[last - 1]) for first, last in self._statements]
         return [(key, _merged(spans)) for key, spans in found.items() if spans]
 
-    def _about_relatives(self) -> list[Span]:
-        """Return (start, end) in characters of what a writer says of a relative: "My mum is confused. She has a water infection."."""
+    @cached_property
+    def _statements(self) -> list[tuple[int, int]]:
+        """(first token, last token + 1) of what a writer says of a relative: "My mum is confused. She has a water infection."."""
         hidden = {token for first, last, rules in self.triggers if any(rule.category == "pseudo" for rule in rules) for token in range(first, last)}
-        tokens = statements_about_relatives(self.words, self.bounds, hidden, self.item_words)
-        return [(self.starts[first], self.ends[last - 1]) for first, last in tokens]
+        return statements_about_relatives(self.words, self.bounds, hidden, self.item_words)
 
     def _dated(self) -> list[Span]:
         """Return (start, end) in characters of the findings and operations with a year directly after them: "CVA 2015", "Chlamydia 2016 treated"."""
