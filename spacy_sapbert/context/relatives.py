@@ -14,7 +14,22 @@ _PRONOUNS = {"she": "woman", "she's": "woman", "her": "woman", "he": "man", "he'
 _OWNING = frozenset(["her", "his"])
 _OPENS = frozenset(["and", "but", "because", "as", "that", "if", "when", "so", "now", "think", "hi", "hello", "also", "today", "yesterday"])
 _GRADED = frozenset(["bipolar", "class", "grade", "phase", "stage", "type"])  # words before a Roman figure: the "I" of "type I"
-_BEFORE_KIN = 4  # words and marks between "my" and the relative: "my 4 - year - old son"
+_SAYS = frozenset(
+    ["reports", "reported", "states", "stated", "says", "said", "claims", "claimed", "stating", "reporting"]
+)  # before a quotation: "Reports my father had"
+_QUOTES = frozenset(['"', "\u201c", "\u201d", "\u2018"])  # in a clause before "my"
+_DIRECT = _QUOTES | {"'", "\u2019"}  # directly before "my"; an apostrophe is a quotation mark there
+# what may stand between "my" and the relative, besides figures: "my 4-year-old son", but not "my clinic with his son"
+_DESCRIBES = frozenset(
+    ["-", "year", "years", "yr", "yrs", "month", "months", "week", "weeks", "old", "elderly", "older", "younger", "little", "late", "own", "dear"]
+)
+_BEFORE_KIN = 7  # words and marks between "my" and the relative: "my own 4 - year - old son"
+_IN_HOSPITAL = frozenset(["admitted", "hospital"])  # "My mum was admitted because of a stroke" is about her
+_PLACES = frozenset(
+    ["on", "in", "at", "over", "under", "around", "behind", "down", "across", "near", "from", "of"]
+)  # before "my": "and a rash on my chest"
+_ACTS = frozenset(["i", "we"])  # "I gave my son paracetamol. He has a fever."
+_JOINS = frozenset(["and", "but", ","])
 _LONGEST = 60  # words and marks of a statement, and before "my" in its clause; what is beyond is not read
 _LEADING = 3  # words before "her" at the beginning of a clause: "Today her cough is worse"
 
@@ -22,8 +37,9 @@ _LEADING = 3  # words before "her" at the beginning of a clause: "Today her coug
 def statements_about_relatives(words: Sequence[str], bounds: Sequence[int], hidden: AbstractSet[int], kinds: Words) -> list[tuple[int, int]]:
     """Return (first token, last token + 1) of what a writer says of "my mum", "my son" and other relatives.
 
-    These are the words after the relative in its own clause, and what follows a "she" or "he" of the same sex later in the text. Both end where the writer
-    speaks of himself or herself again ("and I have"). A doctor, a friend or another relative may be the next "she", so they end the search.
+    The relative must be the subject, or stand after "I" or "we": "I gave my son paracetamol. He". These are the words after the relative in its own clause, and what follows a "she" or "he" of the
+    same sex later in the text. Both end where the writer speaks of himself or herself again ("and I have", "and a rash on my chest"), and at "because of" and
+    "and there is". A doctor, a friend or another relative who may be the next "she" ends the search: after "My mum", "her sister", but not "her husband".
 
     Args:
         words: the words of a note.
@@ -40,13 +56,17 @@ def statements_about_relatives(words: Sequence[str], bounds: Sequence[int], hidd
         place = bisect_right(bounds, at)
         begin, end = max(bounds[place - 1], at - _LONGEST), min(bounds[place], at + _LONGEST)
         if word == "my" and (kin := _relative(words, at, end, kinds)) is not None:
-            quoted = '"' in words[begin:at] or not {"she", "he"}.isdisjoint(words[begin:at])
-            sex = "" if quoted else _sex(words[kin], kinds)
+            who = _sex(words[kin], kinds)
             subject = at == begin or not words[at - 1][0].isalnum() or words[at - 1] in _OPENS
-            if sex and subject and at not in hidden and not _tells(words, kin + 1, kinds):
-                found.append((kin, _own_words_end(words, kin + 1, end)))
-            at = kin
-        elif word in kinds.stranger:
+            quoted = _is_quoted(words, begin, at)
+            if (subject or not _ACTS.isdisjoint(words[begin:at])) and not quoted:
+                sex = who
+                if subject and at not in hidden and not _tells(words, kin + 1, kinds):
+                    found.append((kin, _own_words_end(words, kin + 1, end)))
+            elif quoted or _alike(sex, who):
+                sex = ""
+            at = kin + (kin + 1 < n and _sex(words[kin + 1], kinds) != "")  # "my baby boy"
+        elif word in kinds.stranger or _alike(sex, _sex(word, kinds)):
             sex = ""
         elif sex and _PRONOUNS.get(word) in ({"woman", "man"} if sex == "either" else {sex}):
             owning = word in _OWNING and (at - begin >= _LEADING or not WRITER.isdisjoint(words[begin:at]))
@@ -58,8 +78,24 @@ def statements_about_relatives(words: Sequence[str], bounds: Sequence[int], hidd
 
 def _relative(words: Sequence[str], at: int, end: int, kinds: Words) -> int | None:
     """Return the token of the relative soon after "my" at token `at`, in a clause that ends before token `end`; None if there is none."""
-    near = range(at + 1, min(at + 2 + _BEFORE_KIN, end))
-    return next((token for token in near if _sex(words[token], kinds)), None)
+    for token in range(at + 1, min(at + 2 + _BEFORE_KIN, end)):
+        if _sex(words[token], kinds):
+            return token
+        if words[token] not in _DESCRIBES and not words[token][0].isdigit():
+            return None
+    return None
+
+
+def _is_quoted(words: Sequence[str], begin: int, at: int) -> bool:
+    """Return whether "my" at token `at`, in a clause from token `begin`, is in a quotation: of "she" or "he", after "reports", or after a quotation mark."""
+    before = words[begin:at]
+    said = not _SAYS.isdisjoint(before) and WRITER.isdisjoint(before)
+    return said or not {"she", "he"}.isdisjoint(before) or not _QUOTES.isdisjoint(before) or (at > 0 and words[at - 1] in _DIRECT)
+
+
+def _alike(one: str, other: str) -> bool:
+    """Return whether the same "she" or "he" may mean two relatives; their sex is "woman", "man" or "either", or "" for nobody."""
+    return bool(one and other) and (one == other or "either" in (one, other))
 
 
 def _sex(word: str, kinds: Words) -> str:
@@ -75,5 +111,18 @@ def _tells(words: Sequence[str], at: int, kinds: Words) -> bool:
 
 
 def _own_words_end(words: Sequence[str], at: int, end: int) -> int:
-    """Return the token before `end` where the writer speaks of himself or herself again; `end` if nowhere."""
-    return next((token for token in range(at, end) if words[token] in WRITER and not (words[token] == "i" and words[token - 1] in _GRADED)), end)
+    """Return the token before `end` where the writer speaks of himself or herself again; `end` if nowhere.
+
+    In "and a rash on my chest", it is the "and". "Because of" ends what is said of the relative, too, unless it is about the relative: "because of her hip", "was admitted because of".
+    """
+    for token in range(at, end):
+        word, after = words[token], list(words[token + 1 : min(token + 3, end)])
+        if word in WRITER and not (word == "i" and words[token - 1] in _GRADED):
+            if words[token - 1] not in _PLACES:
+                return token
+            return next((place for place in range(token - 1, at, -1) if words[place] in _JOINS), token)
+        if word == "because" and after[:1] == ["of"] and _OWNING.isdisjoint(after) and _IN_HOSPITAL.isdisjoint(words[at:token]):
+            return token
+        if word == "and" and after[:1] == ["there"] and after[1:] in (["is"], ["was"], ["are"]):
+            return token
+    return end

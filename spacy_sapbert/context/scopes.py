@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -24,7 +24,7 @@ from .items import (
 )
 from .relatives import statements_about_relatives
 from .terminators import Terminators
-from .triggers import AWAITED, DECIDED, NARROWED, PAST, SCOPED, Rule
+from .triggers import AWAITED, DECIDED, LACKING, NARROWED, PAST, SCOPED, Rule
 
 HALTED = frozenset(["done", "omitted"])
 PASSED = frozenset(["historical", "over", "resolved", "done"])
@@ -35,6 +35,7 @@ _ORDERED = frozenset(
 )  # before the treatment of "restart ramipril if BP >150"
 _STOP = frozenset(["stop", "discontinue"])
 _DROP = "drop"
+_SCORED_WORDS = 25  # words and marks before and after a score in which another one is looked for
 _LOWERED_WORDS = 6  # words and marks after "drop" in which the new dose is looked for
 _LATER = frozenset(["if", "unless", "when", "once", "before", "prior", "pre"])  # "stop oxaliplatin if neuropathy worsens"
 _LATER_WORDS = 8  # words and marks after "stop"
@@ -76,6 +77,9 @@ class Scopes:
     def ranges(self) -> list[tuple[tuple[str, bool], list[Span]]]:
         """Return ((category, whether the range is after its trigger), sorted disjoint ranges in characters) where categories hold."""
         found: dict[tuple[str, bool], list[Span]] = {(category, ahead): [] for category in SCOPED for ahead in (True, False)}
+        for first, last in self._statements:
+            if last < self.bounds[bisect_right(self.bounds, first)]:
+                insort(self.terminators.stops["family"], last)  # "my daughter has chickenpox and now a rash on my chest"
         for first, last, rules in self.triggers:
             for rule in rules:
                 if rule.category not in SCOPED or (rule.sections and (self.note.kind(self.starts[first]) in rule.sections) == rule.outside):
@@ -90,6 +94,8 @@ class Scopes:
                     is_awaited(self.words, first, last, begin, self.item_words) or (self.words[first] in _STOP and self._is_later(last, end))
                 ):
                     continue  # "no driving until she is off her opioids", "stop aspirin if dizzy"
+                if rule.category == LACKING and rule.direction == "own" and self._has_other_score(first, last, begin, end):
+                    continue  # "pain 0/10 at rest, 7/10 with walking"
                 if rule.category == "omitted" and self.words[first] == _DROP and self._is_lowered(last, end):
                     continue
                 stops = self.terminators.stops[rule.category]
@@ -178,14 +184,14 @@ class Scopes:
                     if start < to:
                         found[rule.category, False].append((self.starts[start], self.ends[to - 1]))
         found["historical", False] += self._dated()
-        found["family", True] += self._about_relatives()
+        found["family", True] += [(self.starts[first], self.ends[last - 1]) for first, last in self._statements]
         return [(key, _merged(spans)) for key, spans in found.items() if spans]
 
-    def _about_relatives(self) -> list[Span]:
-        """Return (start, end) in characters of what a writer says of a relative: "My mum is confused. She has a water infection."."""
+    @cached_property
+    def _statements(self) -> list[tuple[int, int]]:
+        """(first token, last token + 1) of what a writer says of a relative: "My mum is confused. She has a water infection."."""
         hidden = {token for first, last, rules in self.triggers if any(rule.category == "pseudo" for rule in rules) for token in range(first, last)}
-        tokens = statements_about_relatives(self.words, self.bounds, hidden, self.item_words)
-        return [(self.starts[first], self.ends[last - 1]) for first, last in tokens]
+        return statements_about_relatives(self.words, self.bounds, hidden, self.item_words)
 
     def _dated(self) -> list[Span]:
         """Return (start, end) in characters of the findings and operations with a year directly after them: "CVA 2015", "Chlamydia 2016 treated"."""
@@ -313,6 +319,14 @@ class Scopes:
         """Return whether a condition or a time follows an order to stop what token `at` names: "stop aspirin if dizzy"; `end` is the end of its clause."""
         near = self.words[at : min(end, at + _LATER_WORDS)]
         return not _LATER.isdisjoint(near[: near.index(",")] if "," in near else near)
+
+    def _has_other_score(self, first: int, last: int, begin: int, end: int) -> bool:
+        """Return whether the tokens from `first` to `last` - 1 are a score of 0 of 10, and their clause, from `begin` to `end` - 1, has a higher one."""
+        if self.words[last - 1] != "10":
+            return False
+        near = self.words[max(begin, first - _SCORED_WORDS) : min(end, last + _SCORED_WORDS)]
+        triples = zip(near, near[1:], near[2:])
+        return any(word[0] in "123456789" and mark in ("/", "out", "of") and most in ("10", "of") for word, mark, most in triples)
 
     def _is_lowered(self, at: int, end: int) -> bool:
         """Return whether "to" and a figure soon follow token `at`, in a clause that ends before token `end`: "drop bisoprolol to 1.25 mg"."""

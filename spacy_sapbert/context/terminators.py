@@ -12,6 +12,7 @@ from .items import Words, comma_before, has_more, is_stated, is_statement, is_va
 from .mention_tokens import MentionTokens
 from .triggers import (
     AT_DRUG,
+    AT_FINAL,
     AT_FINDINGS,
     AT_ITEM,
     AT_LAST,
@@ -132,11 +133,17 @@ class Terminators:
             (UNJOINED in kinds and self.joins(first))
             or (AT_SENTENCE in kinds and not self._follows_a_sentence(first, last))
             or (AT_REASON in kinds and not self._gives_reason(first))
+            or (AT_FINAL in kinds and self._has_mention(last))
             or (AT_LAST in kinds and not self._is_last(first, last))
             or (AT_STATEMENT in kinds and not is_statement(self.words, last, self.item_words))
         ):
             place = None
         return place, self.stops
+
+    def _has_mention(self, at: int) -> bool:
+        """Return whether a mention ends after a token in its clause."""
+        end = self.bounds[bisect_right(self.bounds, at - 1)]
+        return any(last in self.mentions.mention_ends for last in range(at + 1, min(end, at + _LISTED_WORDS) + 1))
 
     def _gives_reason(self, first: int) -> bool:
         """Return whether a token stands after a drug or procedure, and, if it is a mark, before a finding: the dash of "no metformin - CKD"."""
