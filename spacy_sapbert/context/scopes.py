@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from bisect import bisect_left, bisect_right, insort
+from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
 from functools import cached_property
 
@@ -77,9 +77,9 @@ class Scopes:
     def ranges(self) -> list[tuple[tuple[str, bool], list[Span]]]:
         """Return ((category, whether the range is after its trigger), sorted disjoint ranges in characters) where categories hold."""
         found: dict[tuple[str, bool], list[Span]] = {(category, ahead): [] for category in SCOPED for ahead in (True, False)}
-        for first, last in self._statements:
-            if last < self.bounds[bisect_right(self.bounds, first)]:
-                insort(self.terminators.stops["family"], last)  # "my daughter has chickenpox and now a rash on my chest"
+        # "my daughter has chickenpox and now a rash on my chest"
+        last_words = [last for first, last in self._statements if last < self.bounds[bisect_right(self.bounds, first)]]
+        all_stops = {**self.terminators.stops, "family": sorted([*self.terminators.stops["family"], *last_words])}
         for first, last, rules in self.triggers:
             for rule in rules:
                 if rule.category not in SCOPED or (rule.sections and (self.note.kind(self.starts[first]) in rule.sections) == rule.outside):
@@ -98,7 +98,7 @@ class Scopes:
                     continue  # "pain 0/10 at rest, 7/10 with walking"
                 if rule.category == "omitted" and self.words[first] == _DROP and self._is_lowered(last, end):
                     continue
-                stops = self.terminators.stops[rule.category]
+                stops = all_stops[rule.category]
                 leading = rule.direction == "leading" and sum(word[0].isalnum() for word in self.words[begin : min(first, begin + 12)]) < _LEADING
                 if rule.direction == "first":  # numbers may precede: "2) Start aspirin"
                     leading = first - begin < 4 and not any(word[0].isalpha() for word in self.words[begin:first])

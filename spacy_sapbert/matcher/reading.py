@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -72,7 +73,8 @@ def read(text: str, lookup: Lookup) -> Reading:
     lengths, labels = phrases.longest(words)
     lowered = [match.group().lower().replace("’", "'") for match in found] if forms.is_english else []
     full = {at: (form, forms.hash_of(form)) for at, form in forms.full_forms(lowered, right).items()} if lowered else {}
-    right.update(_write_out(full, lowered, words, lengths, labels, phrases))
+    names = _Names(lowered, words, lengths, labels, phrases)
+    right.update(_write_out(full, names))
     added: dict[int, str] = {}
     if lookup.more is not None:
         others, their_labels = lookup.more.longest(words)
@@ -80,33 +82,41 @@ def read(text: str, lookup: Lookup) -> Reading:
             lengths[at], added[at] = others[at], lookup.more.names[their_labels[at]]
     for wording in wordings(lowered):
         other = {**full, **{at: (form, forms.hash_of(form)) for at, form in wording.forms.items()}}
-        right.update(_reword(wording, other, lowered, words, lengths, labels, phrases, added))
+        right.update(_reword(wording, other, names, added))
     return Reading(text, found, words, words.tolist(), right, lengths, labels, phrases.names, added)
 
 
-def _write_out(
-    full: dict[int, tuple[str, int]],
-    lowered: Sequence[str],
-    words: Hashes1d,
-    lengths: npt.NDArray[np.int64],
-    labels: npt.NDArray[np.int64],
-    phrases: Phrases,
-) -> dict[int, str]:
-    """Find names with shortened words ("abdo pain"), where the unchanged words give no name of that length. The arrays are changed in place.
+class _Names(NamedTuple):
+    """The names of a text that have been found. `_write_out` and `_reword` change the arrays in place.
+
+    Attributes:
+        lowered: (m,) words of the text in lower case.
+        words: (m,) their hashes; a word that stands for another one in a name that is found gets the hash of the other.
+        lengths: (m,) number of words of the longest name that begins at each word.
+        labels: (m,) index of its label.
+        phrases: the names that are looked for.
+    """
+
+    lowered: Sequence[str]
+    words: Hashes1d
+    lengths: npt.NDArray[np.int64]
+    labels: npt.NDArray[np.int64]
+    phrases: Phrases
+
+
+def _write_out(full: dict[int, tuple[str, int]], names: _Names) -> dict[int, str]:
+    """Find names with shortened words ("abdo pain"), where the unchanged words give no name of that length.
 
     Args:
         full: position -> full form of the word, and its hash.
-        lowered: (m,) words of the text in lower case.
-        words: (m,) their hashes; for each returned word, set to the hash of its full form.
-        lengths: (m,) number of words of the longest name that begins at each word; updated for each name found here.
-        labels: (m,) index of its label; updated for each name found here.
-        phrases: the names.
+        names: the names of the text so far.
 
     Returns:
         Position -> full form of the word.
     """
     if not full:
         return {}
+    lowered, words, lengths, labels, phrases = names
     other = words.copy()
     for at, (_, hashed) in full.items():
         other[at] = hashed
@@ -126,31 +136,19 @@ def _write_out(
     return used
 
 
-def _reword(
-    wording: Wording,
-    full: dict[int, tuple[str, int]],
-    lowered: Sequence[str],
-    words: Hashes1d,
-    lengths: npt.NDArray[np.int64],
-    labels: npt.NDArray[np.int64],
-    phrases: Phrases,
-    added: dict[int, str],
-) -> dict[int, str]:
-    """Find names in another wording of the text, where its own words give no name that is as long. The arrays are changed in place, as by `_write_out`.
+def _reword(wording: Wording, full: dict[int, tuple[str, int]], names: _Names, added: dict[int, str]) -> dict[int, str]:
+    """Find names in another wording of the text, where its own words give no name that is as long.
 
     Args:
         wording: the other wording.
         full: position -> what the word stands for in it, and its hash.
-        lowered: see `_write_out`.
-        words: see `_write_out`.
-        lengths: see `_write_out`.
-        labels: see `_write_out`.
-        phrases: the names.
+        names: the names of the text so far.
         added: see `Reading`; a shorter name that a user added is removed where a name is found.
 
     Returns:
         Position -> what the word stands for; "" for a word that is left out.
     """
+    lowered, words, lengths, labels, phrases = names
     without = wording.joined | wording.dropped
     m = len(words)
     other = np.append(words, LEFT_OUT)
