@@ -54,8 +54,10 @@ def _as_named(mention: Mention, long: str, written: str, forms: dict[str, str], 
         kb: the knowledge base.
     """
     short = next((form for form, meant in forms.items() if meant == long and re.search(rf"(?<!\w){re.escape(form)}(?!\w)", written)), None)
-    found = kb.find([written, mention.text, long, *([] if short is None else [short])])
-    if short is None or written not in found or mention.text in found or not {long, short} <= found.keys():
+    if short is None:
+        return mention
+    found = kb.find([written, mention.text, long, short])
+    if mention.text in found or not {written, long, short} <= found.keys():
         return mention
     concepts = {text: {row for row, _ in kb.names_of_surface_form(found[text])} for text in (written, long, short)}
     same = concepts[short] == concepts[long] or any(long.lower() in name.text.lower() for row in concepts[written] for name in kb.names_of(row))

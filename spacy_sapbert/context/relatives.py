@@ -37,8 +37,8 @@ _LEADING = 3  # words before "her" at the beginning of a clause: "Today her coug
 def statements_about_relatives(words: Sequence[str], bounds: Sequence[int], hidden: AbstractSet[int], kinds: Words) -> list[tuple[int, int]]:
     """Return (first token, last token + 1) of what a writer says of "my mum", "my son" and other relatives.
 
-    The relative must be the subject, or stand after "I" or "we": "I gave my son paracetamol. He". These are the words after the relative in its own clause, and what follows a "she" or "he" of the
-    same sex later in the text. Both end where the writer speaks of himself or herself again ("and I have", "and a rash on my chest"), and at "because of" and
+    The relative must be the subject, or stand after "I" or "we": "I gave my son paracetamol. He". These are the words after the relative in its own clause,
+    and what follows a "she" or "he" of the same sex later in the text. Both end where the writer speaks of himself or herself again ("and I have", "and a rash on my chest"), and at "because of" and
     "and there is". A doctor, a friend or another relative who may be the next "she" ends the search: after "My mum", "her sister", but not "her husband".
 
     Args:

@@ -6,7 +6,7 @@ English plurals and possessives are in `concept.other_numbers`, because the matc
 from __future__ import annotations
 
 SHORTEST = 6  # letters of an adjective: shorter ones ("lytic", "otic") have too many meanings
-MOST_WORDS = 6  # of a name that is looked up with "s" after each of its words
+MOST_WORDS = 6  # of a name that is looked up with "s" after one of its first two words
 SHORTEST_GREEK = 5  # letters of a plural whose singular ends in "-on" ("ganglia"): "cola" is no colon
 
 # Ending of a plural -> endings of its singular: "thromboses", "stenoses", "scotomata", "fistulae", "cortices", "keratoses"

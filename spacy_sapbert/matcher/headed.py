@@ -40,39 +40,11 @@ _FORMS = {
 }
 # headings of a system of the body, whose name is no part of the name of a finding below it: "stroke" under "CARDIOVASCULAR" is no "heart stroke"
 SYSTEMS = frozenset(
-    [
-        *(
-            "cardiac",
-            "cardiopulmonary",
-            "cardiorespiratory",
-            "cardiovascular",
-            "cv",
-            "cvs",
-            "dermatologic",
-            "endo",
-            "endocrine",
-            "ent",
-            "gastrointestinal",
-            "genitourinary",
-        ),
-        *(
-            "gi",
-            "gu",
-            "gyn",
-            "heme",
-            "hematologic",
-            "immunologic",
-            "integument",
-            "integumentary",
-            "lymph",
-            "lymphatic",
-            "metabolic",
-            "msk",
-            "musculoskeletal",
-            "neuro",
-        ),
-        *("neurologic", "neurological", "psych", "psychiatric", "pulm", "pulmonary", "resp", "respiratory", "urologic", "urological", "vascular"),
-    ]
+    """
+    cardiac cardiopulmonary cardiorespiratory cardiovascular cv cvs dermatologic endo endocrine ent gastrointestinal genitourinary gi gu gyn
+    heme hematologic immunologic integument integumentary lymph lymphatic metabolic msk musculoskeletal neuro neurologic neurological psych
+    psychiatric pulm pulmonary resp respiratory urologic urological vascular
+    """.split()  # noqa: SIM905
 )
 _ITEM = re.compile(r"[^.,;:\n/()]+")
 _JOIN = re.compile(r"\b(?:and|or)\b", re.IGNORECASE)

@@ -67,9 +67,8 @@ _NEAR = 60  # characters beside a level that are read
 def vertebrae(text: str) -> Iterator[Listed]:
     """Yield the levels between two vertebrae that follow each other ("L5-S1", "C3-4"), and cervical and thoracic vertebrae ("T12").
 
-    A pair that may be complement or a stage of a tumour, and every vertebra but those from T7 to T12, counts only with a word of the spine near it; a doubtful one
-    ("T3") only with a bone, a disc or an operation on them. Vertebrae of
-    the lumbar spine have no other meaning, and are names by themselves.
+    Every vertebra but those from T7 to T12 counts only with a word of the spine near it; a doubtful one ("T3"), and a pair with one, only with a bone, a disc
+    or an operation on them. Vertebrae of the lumbar spine have no other meaning, and are names by themselves.
 
     Args:
         text: the note.

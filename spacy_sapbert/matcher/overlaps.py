@@ -17,26 +17,10 @@ _LITTLE = frozenset(
 )  # words that say little at the beginning of a name
 # after "no concentration", these are what is denied: "no concentration difficulties"
 _DENIED_NOUNS = frozenset(
-    [
-        "abnormalities",
-        "abnormality",
-        "change",
-        "changes",
-        "deficit",
-        "deficits",
-        "difficulties",
-        "difficulty",
-        "disturbance",
-        "disturbances",
-        "impairment",
-        "impairments",
-        "issue",
-        "issues",
-        "loss",
-        "losses",
-        "problem",
-        "problems",
-    ]
+    """
+    abnormalities abnormality change changes deficit deficits difficulties difficulty disturbance disturbances impairment impairments issue
+    issues loss losses problem problems
+    """.split()  # noqa: SIM905
 )
 
 
@@ -100,9 +84,8 @@ def _denies_longer(reading: Reading, at: int, end: int) -> bool:
         return True
     if end >= len(found) or (noun := found[end].group()).lower() not in _DENIED_NOUNS:
         return False
-    return (
-        noun.islower() or "\n" not in reading.text[found[end - 1].end() : found[end].start()]
-    )  # a list may go on with "Loss of weight" on the next line
+    on_next_line = "\n" in reading.text[found[end - 1].end() : found[end].start()]  # a list may go on with "Loss of weight"
+    return noun.islower() or not on_next_line
 
 
 def overlapping(reading: Reading, taken: Iterable[tuple[int, int]]) -> Iterator[range]:

@@ -17,27 +17,10 @@ _SIDES = frozenset(["left", "right", "l", "r", "lt", "rt", "bilateral", "both"])
 _ONE_SIDE = _SIDES - {"both"}  # "both" stands before other things, too
 _TO = frozenset(["allergy", "allergies", "exposure", "intolerance", "sensitivity", "hypersensitivity"])  # "allergy to penicillin"
 _IS = frozenset(
-    [
-        *(
-            "is",
-            "are",
-            "was",
-            "were",
-            "looks",
-            "look",
-            "looked",
-            "appears",
-            "appear",
-            "appeared",
-            "remains",
-            "remained",
-            "feels",
-            "feel",
-            "felt",
-            "been",
-        ),
-        *("goes", "go", "going", "gone", "went", "got", "gotten", "turns", "turned", "became"),
-    ]
+    """
+    is are was were looks look looked appears appear appeared remains remained feels feel felt been goes go going gone went got gotten turns
+    turned became
+    """.split()  # noqa: SIM905
 )
 _HELPS = frozenset(["has", "have", "had", "keeps", "keep", "kept"])  # before such a verb: "have gone red"
 _NOT = "not"
