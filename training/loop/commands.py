@@ -18,6 +18,10 @@ def static(
     vectors: Annotated[
         Path | None, typer.Option(help="File in which the teacher's vectors are saved for later runs. Default: they are not saved.")
     ] = None,
+    start: Annotated[
+        Path | None,
+        typer.Option(help="Folder of a static encoder to start from, so that models that read its vectors can read the new ones. Default: none."),
+    ] = None,
     dim: Annotated[int, typer.Option(help="Number of dimensions of the vectors.")] = 256,
     words: Annotated[int, typer.Option(help="Number of the most frequent words, each of which has its own row.")] = 20_000,
     buckets: Annotated[int, typer.Option(help="Number of rows that all character n-grams share.")] = 16_384,
@@ -52,4 +56,4 @@ def static(
         modified=modified,
         seed=seed,
     )
-    typer.echo(json.dumps(make_static(kb, pairs, out, settings, teacher=teacher, taught=taught, vectors=vectors), indent=1))
+    typer.echo(json.dumps(make_static(kb, pairs, out, settings, teacher=teacher, taught=taught, vectors=vectors, start=start), indent=1))

@@ -22,7 +22,7 @@ import torch
 from safetensors.torch import save_file
 from tqdm import tqdm
 
-from spacy_sapbert.encoders.static import CONFIG, KIND, TABLE, WORDS, WordParts, add_up, split
+from spacy_sapbert.encoders.static import CONFIG, KIND, TABLE, WORDS, StaticEncoder, WordParts, add_up, split
 from spacy_sapbert.files import writing_folder
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from spacy_sapbert.types import Floats2d
@@ -36,7 +36,6 @@ from .encoders import SHIPPED, load_encoder
 Ints1d = npt.NDArray[np.int64]
 TAUGHT = 40_000
 NEAREST, PICKED = 10, 3  # neighbours of a concept, and how many of them, drawn at random, are in a batch with it
-CHUNK = 1024  # concepts whose neighbours are computed at once
 
 
 class StaticSettings(NamedTuple):
@@ -117,10 +116,19 @@ def read_material(kb_folder: Path, pairs: Path) -> Material:
     return Material([strings[i] for i in kept.tolist()], label_of[kept])
 
 
-def choose_words(names: Sequence[str], most: int) -> list[str]:
-    """Return the most frequent words, at most `most`, that are in two names or more. Words of equal frequency are in alphabetical order."""
+def choose_words(names: Sequence[str], most: int, kept: Sequence[str] = ()) -> list[str]:
+    """Return the words that get their own row: those of `kept`, then the most frequent ones that are in two names or more.
+
+    Args:
+        names: The names.
+        most: Greatest number of words. All words of `kept` are returned, even if they are more.
+        kept: Words that have a row already.
+    """
     counts = Counter(word for name in names for word in set(split(name)))
-    return [word for word, count in sorted(counts.items(), key=lambda item: (-item[1], item[0]))[:most] if count > 1]
+    for word in kept:
+        counts.pop(word, None)
+    frequent = [word for word, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])) if count > 1]
+    return [*kept, *frequent[: max(0, most - len(kept))]]
 
 
 def project(vectors: Floats2d, dim: int) -> Floats2d:
@@ -135,6 +143,19 @@ def project(vectors: Floats2d, dim: int) -> Floats2d:
     _, directions = np.linalg.eigh(vectors.T @ vectors)  # ascending
     made = vectors @ directions[:, ::-1][:, :dim]
     return np.asarray(made / np.linalg.norm(made, axis=1, keepdims=True), dtype=np.float32)
+
+
+def rotate(vectors: Floats2d, onto: Floats2d) -> Floats2d:
+    """Rotate vectors so that they are as near as possible to others: the orthogonal Procrustes problem (Schönemann 1966).
+
+    Args:
+        vectors: (n, d).
+        onto: (n, d).
+    Returns:
+        (n, d); the cosines among them are those of `vectors`.
+    """
+    left, _, right = np.linalg.svd(vectors.T @ onto)
+    return np.asarray(vectors @ (left @ right), dtype=np.float32)
 
 
 # -- features -----------------------------------------------------------------------------------------------------------
@@ -199,6 +220,7 @@ def fit(
     words: Sequence[str],
     settings: StaticSettings,
     *,
+    first: torch.Tensor | None = None,
     watch: Callable[[int, torch.Tensor], None] | None = None,
     progress: bool = False,
 ) -> torch.Tensor:
@@ -209,6 +231,7 @@ def fit(
         targets: (names, dim) the teacher's vectors, L2-normalised; zeros for names that it did not encode.
         words: Words that have their own row.
         settings: Settings of the table and of its training.
+        first: The table (words + buckets, dim) to start from; None: small random numbers.
         watch: Called with the step and the table at the end of each epoch.
         progress: Whether a progress bar is shown.
 
@@ -220,7 +243,7 @@ def fit(
     config = {"shortest": settings.shortest, "longest": settings.longest, "buckets": settings.buckets}
     parts = WordParts(config, "\n".join(words).encode("utf-8"))
     features = Features(parts)
-    table = torch.nn.Parameter(torch.randn(parts.rows_needed, settings.dim) * 0.01)
+    table = torch.nn.Parameter(torch.randn(parts.rows_needed, settings.dim) * 0.01 if first is None else first.clone())
     optimiser = torch.optim.Adam([table], lr=settings.learning_rate, fused=True)
     change = augment(settings.augmented, 0.5, settings.modified)
     order = np.argsort(material.labels, kind="stable")
@@ -235,22 +258,23 @@ def fit(
     shuffled: Ints1d = np.zeros(0, dtype=np.int64)
     show = tqdm(range(steps), desc="fitting", unit=" steps", disable=not progress, mininterval=5.0)
     per_epoch = max(1, len(repeats) // settings.batch)
-    near: Ints1d | None = None  # (concepts, NEAREST)
+    pool: torch.Tensor | None = None  # (concepts, dim), a name of each concept by the table at the start of the epoch
     for step in show:
         if settings.hard and step and step % per_epoch == 0 and len(edges) > 1:  # a single concept has no neighbour
             one = order[edges + (draw.random(len(edges)) * sizes).astype(np.int64)]
             with torch.no_grad():
-                near = neighbours(features.vectors([material.names[i] for i in one.tolist()], table))
+                pool = features.vectors([material.names[i] for i in one.tolist()], table)
         if len(shuffled) < settings.batch:
             shuffled = draw.permutation(repeats)
         drawn, grouped = settings.batch, 0
-        if near is not None:
+        if pool is not None:
             grouped = int(settings.batch * settings.hard / (1 + PICKED))
             drawn -= grouped * PICKED
         mine, shuffled = shuffled[:drawn], shuffled[drawn:]
-        if near is not None and grouped:
+        if pool is not None and grouped:
+            near = neighbours(pool, mine[:grouped])
             columns = draw.integers(0, near.shape[1], (grouped, PICKED))
-            mine = np.r_[mine, near[mine[:grouped, None], columns].ravel()]
+            mine = np.r_[mine, np.take_along_axis(near, columns, axis=1).ravel()]
         mine = np.unique(mine)
         first = (draw.random(len(mine)) * sizes[mine]).astype(np.int64)
         other = (first + 1 + (draw.random(len(mine)) * np.maximum(sizes[mine] - 1, 1)).astype(np.int64)) % sizes[mine]
@@ -276,19 +300,17 @@ def fit(
     return table.detach()
 
 
-def neighbours(vectors: torch.Tensor) -> Ints1d:
-    """Return the numbers of the NEAREST nearest other vectors of each vector, (n, NEAREST), or fewer if there are fewer.
+def neighbours(vectors: torch.Tensor, rows: Ints1d) -> Ints1d:
+    """Return the numbers of the NEAREST nearest other vectors of some vectors, (rows, NEAREST), or fewer if there are fewer.
 
     Args:
         vectors: (n, d), L2-normalised.
+        rows: Numbers of the vectors whose neighbours are wanted.
     """
-    found = []
-    for start in range(0, len(vectors), CHUNK):
-        cosines = vectors[start : start + CHUNK] @ vectors.T
-        rows = torch.arange(len(cosines))
-        cosines[rows, rows + start] = -2.0  # itself
-        found.append(cosines.topk(min(NEAREST, len(vectors) - 1), dim=1).indices.numpy())
-    return np.concatenate(found)
+    chosen = torch.from_numpy(rows)
+    cosines = vectors[chosen] @ vectors.T
+    cosines[torch.arange(len(rows)), chosen] = -2.0  # itself
+    return np.asarray(cosines.topk(min(NEAREST, len(vectors) - 1), dim=1).indices.numpy(), dtype=np.int64)
 
 
 # -- folder -------------------------------------------------------------------------------------------------------------
@@ -315,7 +337,15 @@ def write_folder(table: torch.Tensor, words: Sequence[str], settings: StaticSett
 
 
 def make_static(
-    kb: Path, pairs: Path, out: Path, settings: StaticSettings, *, teacher: str = SHIPPED, taught: int = TAUGHT, vectors: Path | None = None
+    kb: Path,
+    pairs: Path,
+    out: Path,
+    settings: StaticSettings,
+    *,
+    teacher: str = SHIPPED,
+    taught: int = TAUGHT,
+    vectors: Path | None = None,
+    start: Path | None = None,
 ) -> dict[str, Any]:
     """Train a static encoder and write its folder.
 
@@ -327,20 +357,28 @@ def make_static(
         teacher: Folder of the teacher.
         taught: Number of names, drawn at random, that the teacher encodes.
         vectors: A .npy file for the teacher's vectors, so that later runs need not encode; None: they are not saved.
+        start: Folder of a static encoder whose rows are the starting values; None: training starts from random numbers. The teacher's vectors
+            are rotated onto its vectors, so that a model that reads its vectors can read the new ones.
 
     Returns:
         Settings, counts, size in bytes, and CPU seconds of the teacher and of the training.
 
     Raises:
-        SapbertError: E1xx (knowledge base), E502 (pairs), E511 (a setting).
+        SapbertError: E1xx (knowledge base), E502 (pairs), E511 (a setting, or `start` has other settings), E301 (`start` can't be loaded).
     """
     _check(settings, taught)
+    earlier = None if start is None else _read_start(start, settings)
     material = read_material(kb, pairs)
-    words = choose_words(material.names, settings.words)
+    words = choose_words(material.names, settings.words, [] if earlier is None else list(earlier.words))
     began = time.process_time()
     targets = teach(material, teacher, taught, settings.dim, settings.seed, kept=vectors, progress=True)
+    first = None
+    if earlier is not None:
+        first = earlier.table_for(words, settings)
+        rows = np.flatnonzero(targets.any(axis=1))
+        targets[rows] = rotate(targets[rows], earlier.encoder.encode([material.names[i] for i in rows.tolist()]))
     encoded = time.process_time()
-    table = fit(material, targets, words, settings, progress=True)
+    table = fit(material, targets, words, settings, first=first, progress=True)
     write_folder(table, words, settings, out)
     size = sum(path.stat().st_size for path in out.iterdir())
     seconds = {"teacher_cpu_s": round(encoded - began), "fit_cpu_s": round(time.process_time() - encoded)}
@@ -384,6 +422,36 @@ def teach(material: Material, teacher: str, taught: int, dim: int, seed: int, *,
     if len(order):
         targets[order] = project(vectors.astype(np.float32), dim)
     return targets
+
+
+class _Start(NamedTuple):
+    """A static encoder to start from, and the words that have their own row in it."""
+
+    encoder: StaticEncoder
+    words: list[str]
+
+    def table_for(self, words: Sequence[str], settings: StaticSettings) -> torch.Tensor:
+        """Return its table (words + buckets, dim) with a row of zeros for each word of `words` that it does not have."""
+        table = self.encoder.shim.table.float()
+        added = torch.zeros((len(words) - len(self.words), settings.dim))
+        return torch.cat([table[: len(self.words)], added, table[len(self.words) :]])
+
+
+def _read_start(folder: Path, settings: StaticSettings) -> _Start:
+    """Read the encoder to start from.
+
+    Raises:
+        SapbertError: E301, it can't be loaded; E511, it has other settings than the new table.
+    """
+    encoder = StaticEncoder(str(folder)).initialize()
+    parts = encoder.shim.parts
+    if not isinstance(parts, WordParts):
+        raise fail("E511", setting="--start", value=folder, why="it is a model2vec folder: name a folder that `static` wrote")
+    has = {"dim": encoder.dim, "buckets": parts.buckets, "shortest": parts.shortest, "longest": parts.longest}
+    for name, value in has.items():
+        if value != getattr(settings, name):
+            raise fail("E511", setting=name, value=getattr(settings, name), why=f"the encoder of --start has {value}")
+    return _Start(encoder, list(parts.rows))
 
 
 def _keep(path: Path, vectors: npt.NDArray[np.float16]) -> None:

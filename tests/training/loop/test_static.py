@@ -17,7 +17,21 @@ from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from training.data.pairs import ZERO_SHOT, build_pairs, read_labels, read_queries
 from training.loop.encoders import load_encoder
-from training.loop.static import NEAREST, AddUp, Material, StaticSettings, choose_words, fit, neighbours, project, read_material, teach, write_folder
+from training.loop.static import (
+    NEAREST,
+    AddUp,
+    Ints1d,
+    Material,
+    StaticSettings,
+    choose_words,
+    fit,
+    neighbours,
+    project,
+    read_material,
+    rotate,
+    teach,
+    write_folder,
+)
 from training.made import stamp_of
 
 SMALL = StaticSettings(dim=8, words=50, buckets=64, epochs=60, batch=8, learning_rate=0.05, distil=0.0, augmented=0.0, modified=0.0)
@@ -29,6 +43,9 @@ def test_words_are_the_frequent_ones() -> None:
     names = ["renal stone", "renal renal cyst", "stone", "gall-stone", "cyst"]
     assert choose_words(names, 10) == ["stone", "cyst", "renal"]  # by number of names, then alphabetically; "gall" is in only one name
     assert choose_words(names, 1) == ["stone"]
+    # words that have a row keep it and its place, even if they are rare
+    assert choose_words(names, 2, ["fever", "cyst"]) == ["fever", "cyst"]
+    assert choose_words(names, 3, ["fever", "cyst"]) == ["fever", "cyst", "stone"]
 
 
 def test_projection_keeps_cosines() -> None:
@@ -37,6 +54,14 @@ def test_projection_keeps_cosines() -> None:
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     made = project(vectors, 3)
     np.testing.assert_allclose(made @ made.T, vectors @ vectors.T, atol=1e-5)
+
+
+def test_rotation_turns_vectors_back() -> None:
+    vectors = np.random.default_rng(0).normal(size=(30, 4)).astype(np.float32)
+    turn, _ = np.linalg.qr(np.random.default_rng(1).normal(size=(4, 4)))
+    np.testing.assert_allclose(rotate((vectors @ turn).astype(np.float32), vectors), vectors, atol=1e-5)
+    # a quarter turn, and the same lengths as before
+    np.testing.assert_allclose(rotate(np.array([[0, 2], [-3, 0]], dtype=np.float32), np.eye(2, dtype=np.float32)), [[2, 0], [0, 3]], atol=1e-6)
 
 
 def test_the_gradient_is_torchs_own() -> None:
@@ -66,14 +91,12 @@ def test_it_learns_synonyms_the_same_for_the_same_seed(tmp_path: Path) -> None:
     assert (exact * vectors).sum(axis=1).min() > 0.999
 
 
-def test_neighbours_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_neighbours_by_hand() -> None:
     angles = torch.tensor([0.0, 0.1, 0.3, 1.0])
     vectors = torch.stack([angles.cos(), angles.sin()], dim=1)
-    expected = [[1, 2, 3], [0, 2, 3], [1, 0, 3], [2, 1, 0]]
-    assert neighbours(vectors).tolist() == expected
-    monkeypatch.setattr("training.loop.static.CHUNK", 3)
-    assert neighbours(vectors).tolist() == expected
-    assert neighbours(torch.eye(40)).shape == (40, NEAREST)
+    assert neighbours(vectors, np.arange(4)).tolist() == [[1, 2, 3], [0, 2, 3], [1, 0, 3], [2, 1, 0]]
+    assert neighbours(vectors, np.array([3, 1])).tolist() == [[2, 1, 0], [0, 2, 3]]
+    assert neighbours(torch.eye(40), np.arange(2)).shape == (2, NEAREST)
 
 
 @pytest.mark.parametrize("hard", [0.5, 1.0])
@@ -81,20 +104,21 @@ def test_neighbours_are_negatives_of_each_other(hard: float, monkeypatch: pytest
     """Fifty concepts of two names each; from the second epoch on, a batch holds groups of a concept and its neighbours."""
     names = [f"{word} {number}" for number in range(50) for word in ("alpha", "beta")]
     material = Material(names, np.repeat(np.arange(50), 2))
-    asked: list[int] = []
+    asked: list[tuple[int, int]] = []
 
-    def watched(vectors: torch.Tensor) -> np.ndarray:  # type: ignore[type-arg]
-        asked.append(len(vectors))
-        return neighbours(vectors)
+    def watched(vectors: torch.Tensor, rows: Ints1d) -> Ints1d:
+        asked.append((len(vectors), len(rows)))
+        return neighbours(vectors, rows)
 
     monkeypatch.setattr("training.loop.static.neighbours", watched)
     settings = SMALL._replace(epochs=3, batch=10, hard=hard)
     nothing, words = np.zeros((len(names), SMALL.dim), dtype=np.float32), choose_words(names, 50)
     table = fit(material, nothing, words, settings)
-    assert asked == [50, 50]  # before the second and the third epoch
+    grouped = 1 if hard < 1 else 2  # a share `hard` of ten concepts, in groups of four
+    assert asked == [(50, grouped)] * 10  # in the five steps of the second and of the third epoch
     assert torch.equal(table, fit(material, nothing, words, settings))
     assert not torch.equal(table, fit(material, nothing, words, settings._replace(hard=0.0)))
-    assert asked == [50] * 4
+    assert len(asked) == 20
 
 
 def test_a_single_concept_has_no_neighbours() -> None:
@@ -191,3 +215,30 @@ def test_the_command(tiny_linker: Path, pairs: Path, tmp_path: Path) -> None:
     ended = command(*arguments, "--batch", 1)
     assert ended.exit_code == 1
     assert "E511" in ended.stderr
+
+
+def test_training_goes_on_from_an_earlier_encoder(tiny_linker: Path, tiny_base: Path, pairs: Path, tmp_path: Path) -> None:
+    shape = ["--dim", 8, "--buckets", 64, "--teacher", tiny_base, "--taught", 40]
+    assert command("static", tiny_linker / "kb", pairs, tmp_path / "first", *shape, "--words", 10, "--epochs", 20).exit_code == 0
+    from_it = [*shape, "--start", tmp_path / "first", "--words", 15]
+    still = command("static", tiny_linker / "kb", pairs, tmp_path / "still", *from_it, "--epochs", 1, "--learning-rate", 1e-9)
+    assert still.exit_code == 0, still.stderr
+    more = command("static", tiny_linker / "kb", pairs, tmp_path / "more", *from_it, "--epochs", 3, "--learning-rate", 1e-3)
+    assert more.exit_code == 0, more.stderr
+    words = [(tmp_path / folder / "words.txt").read_text().split("\n") for folder in ("first", "more")]
+    assert (len(words[0]), len(words[1])) == (10, 15)
+    assert words[1][:10] == words[0]
+
+    names = [*words[0], "unheard-of word"]  # also a word that has only its n-grams
+    first, same, moved = (StaticEncoder(str(tmp_path / folder)).initialize().encode(names) for folder in ("first", "still", "more"))
+    np.testing.assert_allclose((first * same).sum(axis=1), 1.0, atol=1e-3)  # eight bits for each number
+    near = (first * moved).sum(axis=1)
+    assert 0.9 < near.mean() < 0.9999  # the vectors have changed, and are still in the same space
+
+    other = command("static", tiny_linker / "kb", pairs, tmp_path / "other", *from_it, "--dim", 4)
+    assert other.exit_code == 1
+    assert "E511" in other.stderr
+    assert "the encoder of --start has 8" in other.stderr
+    assert not (tmp_path / "other").exists()
+    missing = command("static", tiny_linker / "kb", pairs, tmp_path / "other", *shape, "--start", tmp_path / "none")
+    assert "E301" in missing.stderr
