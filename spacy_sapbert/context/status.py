@@ -174,7 +174,7 @@ class ClinicalStatus(DocComponent):
         Raises:
             SapbertError: E403, a row is not a rule.
         """
-        self._rules = Rules(bytes_data.decode("utf-8"), "the component's bytes")
+        self._rules = _ready(bytes_data.decode("utf-8"), "the component's bytes")
         return self
 
 

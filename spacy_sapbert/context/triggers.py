@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
@@ -68,6 +68,7 @@ AT_FINAL = "final"  # after "@", of a terminator: only if no mention begins afte
 TERMINATED = (AT_FINAL, AT_LAST, AT_STUDY, UNJOINED, AT_SENTENCE, AT_DRUG, AT_REMARK, AT_FINDINGS, AT_REASON, AT_STATEMENT, AT_ITEM)
 _LONGEST_TRIGGER = 100  # words and marks
 _CLASS = re.compile(r"<([^<>]+)>")
+_PART = re.compile(r"(?:<[^<>]+>|\S)+")  # of a trigger: what stands between spaces
 _BUILT_IN = frozenset(["number", "year", *(sign.strip("<>") for sign in SIGN.values())])  # in triggers they are written like classes
 
 
@@ -111,11 +112,11 @@ class TriggerTable:
     """
 
     def __init__(self, text: str, name: str = "status_rules.tsv") -> None:
-        self.tree: dict[str, Any] = {}
         self.sections: dict[str, set[str]] = {}
         self.substances: frozenset[str] = frozenset()
         self.treatments: frozenset[str] = frozenset()
         classes: dict[str, list[str]] = {}
+        trees, branches = [], _Branches()
         rows = [(n, line.split("\t")) for n, line in enumerate(text.splitlines(), 1) if line.strip() and not line.startswith("#")]
         if not rows or rows[0][1] != HEADER:
             raise fail("E403", path=name, line=rows[0][0] if rows else 1, why=f"the first row must be {', '.join(HEADER)}.")
@@ -138,19 +139,12 @@ class TriggerTable:
                 outside, kinds = kinds.startswith("!"), kinds.removeprefix("!")
                 adult = kinds == ADULT
                 rule = Rule(category, direction, int(scope or 0), frozenset(kinds.split(";")) if kinds and not adult else frozenset(), outside, adult)
-                for each in _expanded(trigger, classes):
-                    words = _trigger_words(each)
-                    if len(words) > _LONGEST_TRIGGER:
-                        raise fail("E403", path=name, line=number, why=f"a trigger has at most {_LONGEST_TRIGGER} words.")
-                    self._add(words, rule)
-        self.tree = _shared(self.tree, {})
+                parts = [[_trigger_words(each) for each in _expanded(part, classes)] for part in _PART.findall(trigger)]
+                if sum(max(map(len, choices)) for choices in parts) > _LONGEST_TRIGGER:
+                    raise fail("E403", path=name, line=number, why=f"a trigger has at most {_LONGEST_TRIGGER} words.")
+                trees.append(branches.of_row(parts, rule))
+        self.tree: dict[str, Any] = branches.union(trees)
         self.item_words = Words.of(classes)
-
-    def _add(self, words: Iterable[str], rule: Rule) -> None:
-        node = self.tree
-        for word in words:
-            node = node.setdefault(word, {})
-        node.setdefault("", []).append(rule)
 
 
 def find_triggers(words: Sequence[str], tree: dict[str, Any], fixed: set[int]) -> list[tuple[int, int, Sequence[Rule]]]:
@@ -192,22 +186,52 @@ def find_triggers(words: Sequence[str], tree: dict[str, Any], fixed: set[int]) -
     return found
 
 
-def _shared(node: dict[str, Any], known: dict[Any, Any]) -> dict[str, Any]:
-    """Return a tree of triggers in which equal branches are one object. Most are equal, because triggers differ in their first words.
+class _Branches:
+    """Branches of trees of triggers, in which equal branches are one object. Most are equal, because triggers differ in their first words.
 
-    The 117,000 triggers take 2,000 objects instead of hundreds of thousands, which Python's garbage collector would look at again and again.
-
-    Args:
-        node: the tree. Under "" is the list of rules of the trigger that ends there.
-        known: the branches that were seen: their content, with a branch in it given by its identity.
+    So 140,000 triggers take 2,500 objects, and are not made one by one. A branch is never changed after it is made.
     """
-    made: dict[str, Any] = {word: _shared(after, known) for word, after in node.items() if word}
-    if "" in node:
+
+    def __init__(self) -> None:
+        self._known: dict[Any, Any] = {}  # the content of a branch, with a branch in it given by its identity -> the branch
+        self._unions: dict[tuple[int, ...], dict[str, Any]] = {}  # identities of branches -> their union
+
+    def of_row(self, parts: list[list[list[str]]], rule: Rule) -> dict[str, Any]:
+        """Return the tree of the triggers of one row. parts: for each part of the trigger, the words that can stand there."""
+        tree = self._one({"": self._rules((rule,))})
+        for choices in reversed(parts):
+            tree = self.union([self._before(words, tree) for words in choices])
+        return tree
+
+    def union(self, trees: list[dict[str, Any]]) -> dict[str, Any]:
+        """Return a tree with the triggers of all `trees`; the rules of a trigger are in the order of the trees."""
+        if len(trees) == 1:
+            return trees[0]
+        key = tuple(map(id, trees))
+        if key not in self._unions:
+            after: dict[str, list[Any]] = {}
+            for tree in trees:
+                for word, branch in tree.items():
+                    after.setdefault(word, []).append(branch)
+            rules = tuple(rule for each in after.pop("", ()) for rule in each)
+            made: dict[str, Any] = {word: self.union(each) for word, each in after.items()}
+            self._unions[key] = self._one({**made, "": self._rules(rules)} if rules else made)
+        return self._unions[key]
+
+    def _before(self, words: list[str], tree: dict[str, Any]) -> dict[str, Any]:
+        for word in reversed(words):
+            tree = self._one({word: tree})
+        return tree
+
+    def _rules(self, rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
         # the first rule shows whether the trigger does more than end a scope
-        rules = tuple(sorted(node[""], key=lambda rule: rule.category == "end"))
-        made[""] = known.setdefault(rules, rules)
-    branch: dict[str, Any] = known.setdefault(tuple((word, id(after)) for word, after in made.items()), made)
-    return branch
+        rules = tuple(sorted(rules, key=lambda rule: rule.category == "end"))
+        known: tuple[Rule, ...] = self._known.setdefault(rules, rules)
+        return known
+
+    def _one(self, branch: dict[str, Any]) -> dict[str, Any]:
+        known: dict[str, Any] = self._known.setdefault(frozenset((word, id(after)) for word, after in branch.items()), branch)
+        return known
 
 
 def _figure(word: str, node: dict[str, Any]) -> Any:
@@ -216,19 +240,19 @@ def _figure(word: str, node: dict[str, Any]) -> Any:
     return year or node.get("<number>")
 
 
-def _trigger_words(trigger: str) -> list[str]:
-    return [token for part in trigger.split() for token in _split(part)]
+def _trigger_words(words: str) -> list[str]:
+    return [token for word in words.split() for token in _split(word)]
 
 
-@lru_cache(maxsize=10_000)  # 3,600 rows become 117,000 triggers, which share few words
-def _split(part: str) -> tuple[str, ...]:
-    return (part,) if part.startswith("<") and part.endswith(">") else tuple(map(word_of, TOKEN.finditer(part.lower())))
+@lru_cache(maxsize=10_000)  # the triggers share few words
+def _split(word: str) -> tuple[str, ...]:
+    return (word,) if word.startswith("<") and word.endswith(">") else tuple(map(word_of, TOKEN.finditer(word.lower())))
 
 
-def _expanded(trigger: str, classes: dict[str, list[str]]) -> list[str]:
-    """Return all triggers that a trigger with classes, such as "<class>", stands for: one for each member."""
-    parts = _CLASS.split(trigger)  # every second part is the name of a class
-    choices = [classes.get(part, [f"<{part}>"]) if place % 2 else [part] for place, part in enumerate(parts)]
+def _expanded(part: str, classes: dict[str, list[str]]) -> list[str]:
+    """Return all that a part of a trigger with classes, such as "<class>", stands for: one for each member."""
+    pieces = _CLASS.split(part)  # every second piece is the name of a class
+    choices = [classes.get(piece, [f"<{piece}>"]) if place % 2 else [piece] for place, piece in enumerate(pieces)]
     return ["".join(words) for words in product(*choices)]
 
 

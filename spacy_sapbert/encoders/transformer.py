@@ -258,7 +258,7 @@ class NameEncoder(Model[list[str], Floats2d]):
         Raises:
             SapbertError: E301, it can't be loaded; E306, it needs code that is not trusted (in a linker's folder: E307).
         """
-        from transformers import AutoModel, AutoTokenizer
+        from transformers import AutoTokenizer
 
         from .wrapped import fill
 
@@ -278,7 +278,7 @@ class NameEncoder(Model[list[str], Floats2d]):
             tokenizers: Any = AutoTokenizer  # it has no types in some versions of transformers
             tokenizer = tokenizers.from_pretrained(source, **{"use_fast": True, **tokenizer_settings})
             with _LOADING:
-                transformer = AutoModel.from_pretrained(base or place, **transformer_settings)
+                transformer = _architecture(base or place, saved).from_pretrained(base or place, **transformer_settings)
             if base is not None:
                 transformer = _merge_adapters(transformer, place)
         except SapbertError:
@@ -303,6 +303,17 @@ class NameEncoder(Model[list[str], Floats2d]):
         copied = type(self)(**self.get_config())
         copied.from_bytes(self.to_bytes())
         return copied
+
+
+def _architecture(place: str, saved: bool) -> Any:
+    """Return the class whose `from_pretrained` reads a transformer. For the BERT of a linker's folder that is its own class.
+
+    `AutoModel` would import the configurations of all architectures, 300 packages, to look for one.
+    """
+    from transformers import AutoModel, BertConfig, BertModel
+
+    config = BertConfig.get_config_dict(place, local_files_only=True)[0] if saved else {}
+    return BertModel if config.get("model_type") == "bert" and "auto_map" not in config else AutoModel
 
 
 # -- forward ------------------------------------------------------------------------------------------------------------

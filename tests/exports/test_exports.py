@@ -10,6 +10,7 @@ import sqlite3
 import time
 import zipfile
 from datetime import datetime, timezone
+from functools import cache
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -560,10 +561,15 @@ def test_a_dose_belongs_to_one_drug() -> None:
     assert second.dosage is None
 
 
+@cache
+def shipped_rules() -> Rules:
+    return Rules(SHIPPED.read_text(encoding="utf-8"))
+
+
 def judged(text: str, mention: str, label: str) -> str:
     """Return the label of a mention and the statuses that the rules of the package give it."""
     place = text.index(mention), text.index(mention) + len(mention)
-    status = Rules(SHIPPED.read_text(encoding="utf-8")).statuses(text, [place], kinds={place: kind_of(label)})[0]
+    status = shipped_rules().statuses(text, [place], kinds={place: kind_of(label)})[0]
     return " ".join([label, *(name for name, true in status.items() if true)])
 
 
