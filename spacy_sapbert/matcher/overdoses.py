@@ -81,9 +81,9 @@ def is_about_eyes(text: str, start: int, end: int) -> bool:
         start: first character of "OD".
         end: the character after it.
     """
-    first = max(text.rfind("\n", 0, start) + 1, start - _EYES_READ)
-    line = text.find("\n", end)
-    last = min(line if line >= 0 else len(text), end + _EYES_READ)
+    low, high = max(0, start - _EYES_READ), min(len(text), end + _EYES_READ)
+    first, line = max(text.rfind("\n", low, start) + 1, low), text.find("\n", end, high)
+    last = line if line >= 0 else high
     return _EYES.search(text, first, start) is not None or _EYES.search(text, end, last) is not None
 
 
