@@ -26,6 +26,8 @@ _EXPLAINS = frozenset([("i", ".", "e"), ("e", ".", "g")])
 _HARD = frozenset(";|•*!")
 _ENDS = frozenset(".?!")  # marks that may end a sentence
 _QUESTION_MARKS = 6  # together, at most
+_QUOTES = frozenset("\"'”’»")  # marks that end a quotation, also after its full stop
+_JOINS = frozenset(["and", "but", "nor", "or", "with"])  # words with which a sentence goes on after a quotation: 'denies "fever." and "cough."'
 _MARKS = frozenset([*SIGN, *_HARD, ".", ")"])
 _ITEM = re.compile(r"[-*•>+]\s|\d{1,3}[.)]\s|[(\[]?[a-z][.)]\s", re.IGNORECASE)
 _DOUBTED = re.compile(r"[ \t](?!(?:yes|no|y|n|none|if|when)\b)(?:[a-z]|[A-Z]{2})")  # after the "?" of "pustules ? rosacea"
@@ -139,7 +141,7 @@ class TokenizedNote:
         n = len(self.words)
         begins = {0} | self._lines() | {bisect_left(self.starts, section.start) for section in self.sections}
         numbers = {at + 1 for at in begins if at < n and self.words[at].isdigit()}  # the full stop of "1. Asthma"
-        begins |= {at + 1 for at in self.marks if self.words[at] in _ENDS and at not in numbers and at + 1 < n and self._ends_sentence(at)}
+        begins |= {self._after(at) for at in self.marks if self.words[at] in _ENDS and at not in numbers and at + 1 < n and self._ends_sentence(at)}
         first = sorted(begins - {n})
         return [(self.starts[one], self.ends[other - 1]) for one, other in zip(first, [*first[1:], n]) if one < other]
 
@@ -156,13 +158,20 @@ class TokenizedNote:
         for at in self.marks:
             word = words[at]
             if word in _HARD or ((word == "." or word == "?") and at + 1 < n and (at not in inside or self._asks(at)) and self._ends_sentence(at)):
-                bounds.add(at + 1)
+                bounds.add(self._after(at))
             elif word == ")" and at and at not in inside and self._numbers(at):
                 bounds.add(at - 1)
         for first, second in zip(self.ends, self.starts[1:]):  # table cells
             if second - first == 1 and self.text[first] == "\t":
                 bounds.add(bisect_left(self.starts, second))
         return sorted(bounds | {n})
+
+    def _after(self, at: int) -> int:
+        """Return the token that begins the next sentence after a mark: the mark that closes a quotation belongs to the sentence in it."""
+        after = at + 1
+        while after < len(self.words) and self.words[after] in _QUOTES and self.starts[after] == self.ends[after - 1]:
+            after += 1
+        return after
 
     def _asks(self, at: int) -> bool:
         """Return whether a token is the last of several question marks that touch the word before them: "pancreatitis??", but not "mass ?? Lipoma"."""
@@ -184,13 +193,15 @@ class TokenizedNote:
         end = self.ends[at]
         after = self.text[end : end + 1]
         before = self.words[at - 1] if at else ""
-        if after and not after.isspace() and after not in ",\"')]":
+        if after and not after.isspace() and after not in ",)]" and after not in _QUOTES:
             return after.isupper() and len(before) > 2 and self.starts[at] == self.ends[at - 1]  # "fever.Cough"
         if self.words[at] == "?" and _ASKS.search(self.text, max(self.starts[at] - 4, 0), self.starts[at]) is not None:
             return False
         if after == "," and tuple(self.words[max(at - 3, 0) : at]) in _EXPLAINS:
             return False
         following = self.text[self.starts[at + 1]] if after != "," else "A"
+        if after in _QUOTES and (next_one := self._after(at)) < len(self.words) and self.words[next_one] in _JOINS:
+            return False
         if before in _ANSWERS and following.isupper():  # "Chest pain: no. Cough: yes"
             return True
         return before not in _ABBREVIATED and (len(before) > 1 or not following.islower())

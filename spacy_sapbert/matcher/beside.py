@@ -67,7 +67,9 @@ _KIND = (
 _TO_STIMULUS = re.compile(
     rf"[ \t]+to[ \t]+(?:{_KIND}[ \t]*(?:,|/|\b(?:and|or)\b)?[ \t]*)*"
     r"(?:(?:calling|commands?|noises?|pain(?![ \t]+(?:control|kill|manag|med|relie))|questions?|rub(?:s|bing)?|shak(?:e|es|ing)|shout(?:s|ing)?|sounds?|speech|touch|voices?)\b|"
-    r"stimul|(?<=noxious)|(?<=painful)|(?<=sternal)|(?<=tactile)|(?<=verbal)|(?<=vocal))(?![ \t]*[-–]?[ \t]*(?:pills?|therap(?:y|ies))\b)",
+    r"stimul|(?<=noxious)|(?<=painful)|(?<=sternal)|(?<=tactile)|(?<=verbal)|(?<=vocal))"
+    # the words that are joined to it may end in a treatment: "verbal or physical therapy"
+    r"(?!(?:[ \t]*(?:,[ \t]*(?:(?:and|or)\b)?|/|\b(?:and|or)\b)[ \t]*[a-z]+){0,3}[ \t]*[-–]?[ \t]*(?:pills?|therap(?:y|ies)|treatments?)\b)",
     re.IGNORECASE,
 )
 _SERVICE = re.compile(r"infectious diseases?", re.IGNORECASE)  # also a medical service

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from .joining import Match
+from .overdoses import OVERDOSE, is_about_eyes
 from .products import DRUG
 
 _READ = 24  # characters before a frequency in which its dose begins
@@ -19,13 +20,17 @@ _OF_EYES = re.compile(r"[^\n]{0,40}?\b(?:O[SU]|eyes?|intravitreal)\b", re.IGNORE
 
 
 def without_frequencies(names: Sequence[Match], text: str) -> list[Match]:
-    """Return the names without "OM", "ON", "OD", "BD", "SC", "SQ", "SL" and "PR" after a dose, or after a drug and a number. After "Avastin 1.25 mg", "OD, none OS" is an eye.
+    """Return the names without "OM", "ON", "OD", "BD", "SC", "SQ", "SL" and "PR" after a dose, or after a drug and a number, and without "OD" after a drug. After "Avastin 1.25 mg", "OD, none OS" is an eye.
 
     Args:
         names: names that do not overlap, from left to right.
         text: text of the Doc.
     """
-    return [one for at, one in enumerate(names) if not (_FREQUENCY.fullmatch(text, one.start, one.end) and _is_frequency(names, at, text))]
+    return [
+        one
+        for at, one in enumerate(names)
+        if not (_FREQUENCY.fullmatch(text, one.start, one.end) and one.corrected != OVERDOSE and _is_frequency(names, at, text))
+    ]
 
 
 def _is_frequency(names: Sequence[Match], at: int, text: str) -> bool:
@@ -35,4 +40,6 @@ def _is_frequency(names: Sequence[Match], at: int, text: str) -> bool:
     if _DOSE.search(text, max(0, one.start - _READ), one.start):
         return True
     before = names[at - 1] if at else None
+    if before is not None and before.label == DRUG and text[one.start : one.end] == "OD" and not text[before.end : one.start].strip(" \t"):
+        return not is_about_eyes(text, one.start, one.end)  # "omeprazole OD"
     return before is not None and before.label == DRUG and _NUMBER.fullmatch(text, before.end, one.start) is not None

@@ -18,8 +18,10 @@ from .levels import levels, vertebrae
 from .listed import Listed, listed
 from .lookup import Lookup
 from .on_air import on_air
+from .overdoses import overdoses
 from .products import DRUG
 from .results import LEVEL, READ, has_result
+from .rhythms import rhythms
 from .short_lists import short_lists
 from .sutures import sutures
 from .torn import torn
@@ -33,7 +35,7 @@ def with_letters(matches: list[Match], text: str, lookup: Lookup) -> list[Match]
 
     These are letters for findings ("N/V/D") or vital signs ("T 37.2"), words for findings in a list ("urgency, frequency") or in a phrase ("after a fall"),
     tests before values, names that an abbreviation interrupts, levels of the spine ("L5 root", "L4-L5"), sutures ("7-0 Vicryl"), torn tissue ("tearing of the
-    meniscus"), names with a hyphen ("E-PAP"), room air ("sats 98% OA"), fractures with their sign ("# L radius"), and items of short lists ("replace K + Mg").
+    meniscus"), names with a hyphen ("E-PAP"), room air ("sats 98% OA"), overdoses ("OD on aspirin"), rhythms ("AF controlled"), fractures with their sign ("# L radius"), and items of short lists ("replace K + Mg").
 
     Names that were found in their place are removed.
 
@@ -54,7 +56,10 @@ def with_letters(matches: list[Match], text: str, lookup: Lookup) -> list[Match]
 
     in_words = [one for one in worded(text) if not is_inside_name(one)]  # "fall at home" is a name
     one_letter = ((one.start, one.start + 1, one.name) for one in (*letters(text), *vital_signs(text)))
-    in_measures = [one for one in (*vertebrae(text), *torn(text)) if not is_inside_longer_name(one)]  # "L4-5 disc herniation" is a name
+    in_doses = overdoses(text, matches, [lookup.group_of(match.label) for match in matches]) if "OD" in text else ()
+    in_measures = [
+        one for one in (*vertebrae(text), *torn(text), *in_doses, *rhythms(text)) if not is_inside_longer_name(one)
+    ]  # "L4-5 disc herniation" is a name
     in_parts = [one for one in (*hyphenated(text), *sutures(text)) if not is_inside_name(one)]
     others = (*in_measures, *in_parts, *listed(text), *letter_pairs(text), *glued(text), *in_words, *interrupted(text), *levels(text), *on_air(text))
     in_signs = (*hash_fractures(text), *short_lists(text))

@@ -35,6 +35,30 @@ _OF_EXERCISE = re.compile(  # "4 mets" of exercise
 )
 _NEAR = 32  # characters before a word that are read
 A_FALL = "accidental fall"
+# "unable to keep fluids down", "not keeping any food or water down", but not "keep her leg down"
+_EATEN = (
+    r"(?:anything|breakfast|dinner|drinks?|feeds?|fluids?|foods?|formula|it|liquids?|lunch|meals?|medications?|medicines?|meds|milk|much|pills?|sips|solids?|"
+    r"supper|tablets?|them|things|water)"
+)
+_KEPT_DOWN = re.compile(
+    rf"\bke(?:ep(?:ing)?|pt)[ \t]+(?:(?:any|clear|enough|even|her|his|much|my|oral|solid|the|their)[ \t]+){{0,2}}{_EATEN}"
+    rf"(?:(?:[ \t]*[,/&][ \t]*|[ \t]+)(?:(?:and|or|nor)[ \t]+)?(?:even[ \t]+)?{_EATEN}){{0,3}}[ \t]+down\b",
+    re.IGNORECASE,
+)
+_CANNOT = re.compile(
+    r"\b(?:(?:(?:is|are|was|were|has|have|had|been)(?:[ \t]+not|n['’]?t)[ \t]+|not[ \t]+)(?:been[ \t]+)?able[ \t]+to|(?:inability|struggl(?:es|ed|ing)|unable)[ \t]+to|"
+    r"(?:difficulty|problems?|trouble)[ \t]+(?:with[ \t]+)?|cannot|(?:ca|could|did|do|does|had|has|have|is|was|wo|would)n['’]?t|"
+    r"(?:(?:can|could|did|do|does|had|has|have|is|was|will|would)[ \t]+)?not)(?:[ \t]+(?:always|been|even|really))?[ \t]*$",
+    re.IGNORECASE,
+)
+# what is said to be absent where its absence is the finding: "no appetite", but not "no appetite change" and "no appetite or sleep disturbance"
+_LACKED = re.compile(
+    r"\b(?:no|zero|w/o|without)[ \t]+(?:(?:any|great|much|real)[ \t]+)?(?P<what>appetite|energy|libido|motivation)\b"
+    r"(?![ \t/-]*(?:(?:or|and|nor)[ \t]+)?(?:[a-z]+[ \t/]+)?(?:abnormalit|alteration|change|complaint|concern|decrease|difficult|disturbance|drink|enhanc|fluctuation|gain|"
+    r"impairment|increase|issue|level|loss|problem|reduction|stimula|suppress))",
+    re.IGNORECASE,
+)
+_LACK = {"appetite": "poor appetite", "energy": "lack of energy", "libido": "loss of libido", "motivation": "lack of motivation"}
 _INJURIES = {
     "broke": "fracture",
     "broken": "fracture",
@@ -87,6 +111,8 @@ def worded(text: str) -> Iterator[Listed]:
     - Falls: "after a fall", but not "a fall in hemoglobin".
     - Metastases: "no mets", but not "4 mets" of exercise.
     - Weight: "lost 4 kg" is weight loss.
+    - What is lacking: "no appetite" is poor appetite, but "no appetite change" is not.
+    - Food: "not keeping fluids down", "unable to keep anything down".
     - Injuries with a verb: "broke her left hip" is a hip fracture.
     - Operations with a verb: "hernia was repaired", "had her hernia repaired" is a hernia repair.
     - Words that share their end: "hypo" in "hypo- or hyperthyroidism" is hypothyroidism, "micro" in "micro- and macrocytic anemia" microcytic anemia. All ends are tried.
@@ -102,6 +128,11 @@ def worded(text: str) -> Iterator[Listed]:
             yield Listed(mets.start(), mets.end(), "metastases")
     for lost in _LOST.finditer(text):
         yield Listed(lost.start(), lost.end(), "weight loss")
+    for lacked in _LACKED.finditer(text):
+        yield Listed(lacked.start(), lacked.end(), _LACK[lacked["what"].lower()])
+    for kept in _KEPT_DOWN.finditer(text):
+        if (cannot := _CANNOT.search(text, max(0, kept.start() - _NEAR), kept.start())) is not None:
+            yield Listed(cannot.start(), kept.end(), "can't keep anything down")
     for verb in _VERB.finditer(text):
         if (after := _INJURED.match(text, verb.end())) is not None:
             words = after["site"].split()

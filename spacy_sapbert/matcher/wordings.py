@@ -31,7 +31,8 @@ _DENIED = {
     "haven't havent have_not hasn't hasnt has_not hadn't hadnt had_not": ("hasn't", "haven't"),
 }
 _TENSES = {"was": "is", "were": "are", "kept": "keep", "keeping": "keep", "ached": "ache", "itched": "itch", "throbbed": "throb", "tingled": "tingle"}
-_GOING_ON = frozenset(["keep", "keeps", "kept", "is", "are", "was", "were"])  # before a verb in -ing: "keep shaking" is "shake"
+_GOING_ON = frozenset(["keep", "keeps", "kept", "is", "are", "was", "were"])  # before a verb in -ing: "keep shaking" is "shake" or "shaking"
+_NO_SYMPTOMS = frozenset(["feeding", "healing", "moving"])  # "the wound is healing" is no healing of wounds
 _SHORTEST = 5  # letters of a verb in -ing
 # words that only strengthen or weaken what follows
 DEGREES = frozenset(["all", "always", "constantly", "extremely", "just", "quite", "really", "so", "still", "too", "very", "a bit", "a little"])
@@ -81,8 +82,17 @@ def wordings(words: Sequence[str]) -> Iterator[Wording]:
     dropped = frozenset(at for place in places if place.expression in DEGREES for at in range(place.at, place.at + place.size))
     most = max(len(_FORMS_OF_DENIED.get(place.expression, ())) for place in places) if places else 1
     tried: list[dict[int, str]] = []
-    # verb: the ending of a verb in -ing without it, "-" for none: "skip" and "shake" in "keeps skipping", "keeps shaking"
-    for person, denied, verb in ((0, 0, ""), *((0, i, "") for i in range(1, most)), (0, 0, "-"), (0, 0, "e"), (1, 0, ""), (2, 0, ""), (3, 0, "")):
+    # verb: the ending of a verb in -ing without it, "-" for none: "skip" and "shake" in "keeps skipping", "keeps shaking"; "ing": "falling" in "keeps falling out"
+    for person, denied, verb in (
+        (0, 0, ""),
+        *((0, i, "") for i in range(1, most)),
+        (0, 0, "-"),
+        (0, 0, "e"),
+        (0, 0, "ing"),
+        (1, 0, ""),
+        (2, 0, ""),
+        (3, 0, ""),
+    ):
         forms: dict[int, str] = {}
         joined: set[int] = set()
         for at, size, expression in places:
@@ -93,7 +103,7 @@ def wordings(words: Sequence[str]) -> Iterator[Wording]:
                 forms[at] = form
                 joined.update(range(at + 1, at + size))
         for at in lasting if verb else ():
-            if at not in joined and (form := _base(words[at + 1], verb.strip("-"))):
+            if at not in joined and (form := _base(words[at + 1], verb.strip("-"))) and not (verb == "ing" and form in _NO_SYMPTOMS):
                 forms[at] = form
                 joined.add(at + 1)
         if (forms or dropped) and forms not in tried:

@@ -21,6 +21,8 @@ from name_matchers import found, written
         ("acuity 20/40 OD", ["OD"]),
         ("Ramipril 1.25 mg OD, 1.25 mg OS", ["Ramipril", "OD"]),  # beside the left eye
         ("ramipril 5 mg for OM", ["ramipril", "OM"]),
+        ("Ramipril OD", ["Ramipril"]),
+        ("ramipril OD, vision normal", ["ramipril", "OD"]),
     ],
 )
 def test_a_frequency_after_a_dose_is_no_mention(text: str, expected: list[str]) -> None:

@@ -27,6 +27,8 @@ NAMES = {
     "macrocytic anemia": "T047",
     "weight loss": "T033",
     "hip": "T023",
+    "poor appetite": "T184",
+    "can't keep anything down": "T184",
 }
 
 
@@ -97,6 +99,16 @@ def test_no_fall(text: str) -> None:
         ("micro- and macrocytic anemia", [("micro", "microcytic anemia"), ("macrocytic anemia", None)]),
         ("hypo- or hyperextension", []),  # no hypoglycemia
         ("a hypo yesterday", [("hypo", None)]),
+        ("She has no appetite.", [("no appetite", "poor appetite")]),
+        ("no appetite, weight loss", [("no appetite", "poor appetite"), ("weight loss", None)]),
+        ("No appetite change.", []),
+        ("no appetite or sleep disturbance", []),
+        ("Denies appetite loss.", []),
+        ("unable to keep fluids down", [("unable to keep fluids down", "can't keep anything down")]),
+        ("He is not keeping any food or water down.", [("is not keeping any food or water down", "can't keep anything down")]),
+        ("She hasn’t kept anything down.", [("hasn’t kept anything down", "can't keep anything down")]),
+        ("Able to keep food down.", []),
+        ("unable to keep her leg down", []),
     ],
 )
 def test_what_the_matcher_makes_of_it(text: str, expected: list[tuple[str, str | None]]) -> None:

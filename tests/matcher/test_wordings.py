@@ -38,6 +38,8 @@ NAMES = (
     "hip is killing me",
     "hands shake",
     "heart skips beats",
+    "hair falling out",
+    "wound healing",
     "legs ache",
     "throat is sore",
     "eyes keep watering",
@@ -78,6 +80,7 @@ def looked_up(component: ConceptMatcher, text: str) -> list[tuple[str, str]]:
         ("Hip was killing him.", "Hip was killing him", "Hip is killing me"),
         ("Hands keep shaking.", "Hands keep shaking", "Hands shake"),
         ("My heart keeps skipping beats.", "heart keeps skipping beats", "heart skip beats"),
+        ("My hair keeps falling out.", "hair keeps falling out", "hair falling out"),
         ("My legs ached so bad.", "legs ached", "legs ache"),
         ("My throat is a bit sore.", "throat is a bit sore", "throat is sore"),
         ("My throat was really sore.", "throat was really sore", "throat is sore"),
@@ -100,6 +103,7 @@ def test_another_wording_is_looked_up_as_the_name(component: ConceptMatcher, tex
         ("Pain in the chest wall.", [("chest wall", "chest wall")]),  # a name goes beyond "pain in the chest"
         ("He was coughing up blood.", []),  # "was" does not begin "coughs up blood"
         ("My throat is not sore.", []),
+        ("The wound is healing.", []),
         ("He said she could. Not poop.", []),  # a sentence ends in "could. Not"
         ("My hip. Hurts.", []),
     ],
