@@ -38,6 +38,7 @@ _SPACED = re.compile(r"[ \t]\w")
 _SPACED_SIGNS = re.compile(r"(?:(?<![^\n])|[,;:] )[ \t]{0,3}(?P<sign>[+–−-])[ \t]\w")
 _SIGNED_LINE = 200  # characters
 _PLUS = re.compile(r"[^\n]{0,200}[ ,;]\+[A-Za-z]")  # in the rest of a line
+_COUNTED_LINE = 500  # characters between two numbers of a list inside a line
 _IN_BRACKETS = 15  # words and marks; an opening bracket is looked for among as many
 _LONG_LINE = 50  # characters; a line of this length may have been wrapped
 
@@ -155,11 +156,12 @@ class TokenizedNote:
         words, n = self.words, len(self.words)
         inside = {token for first, last, _ in triggers if last > first + 1 for token in range(first, last)}
         bounds = {0} | fixed
+        counted = self._counted()
         for at in self.marks:
             word = words[at]
             if word in _HARD or ((word == "." or word == "?") and at + 1 < n and (at not in inside or self._asks(at)) and self._ends_sentence(at)):
                 bounds.add(self._after(at))
-            elif word == ")" and at and at not in inside and self._numbers(at):
+            elif at and at not in inside and (at in counted or (word == ")" and self._numbers(at))):
                 bounds.add(at - 1)
         for first, second in zip(self.ends, self.starts[1:]):  # table cells
             if second - first == 1 and self.text[first] == "\t":
@@ -187,6 +189,24 @@ class TokenizedNote:
             return False
         before = next((word for word in reversed(self.words[max(at - 1 - _IN_BRACKETS, 0) : at - 1]) if word in ("(", ")")), ")")
         return before == ")"  # not "(grade 2)"
+
+    def _counted(self) -> set[int]:
+        """Return the full stops of the numbers, from the second one, of a list inside a line: "1. pneumonia 2. AKI 3. anaemia"."""
+        found: set[int] = set()
+        last, expected = 0, ""  # the character where the last number begins, and what the next one is
+        for at in self.marks:
+            if self.words[at] != "." or at + 1 == len(self.words) or not at or self.words[at - 1] not in (expected, "1"):
+                continue
+            number, start = self.words[at - 1], self.starts[at - 1]
+            touches = self.ends[at - 1] == self.starts[at] and (not start or self.text[start - 1].isspace() or self.text[start - 1] == ":")
+            if not touches or not self.text[self.ends[at] : self.ends[at] + 1].isspace():
+                continue
+            if number == expected:
+                if start - last > _COUNTED_LINE or "\n" in self.text[last:start]:
+                    continue
+                found.add(at)
+            last, expected = start, str(int(number) + 1)
+        return found
 
     def _ends_sentence(self, at: int) -> bool:
         """Return whether a full stop ends a sentence."""

@@ -27,13 +27,22 @@ _COMPARED = frozenset(
 )  # words before a size that is only a limit
 _THEN = frozenset(["then", "later", "subsequently", "since", "but", ","])
 _STATEMENT_WORDS = 6  # words between "the" and its verb
+MONTHS = frozenset(
+    [
+        *("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "sept", "oct", "nov", "dec", "january", "february", "march", "april"),
+        *("june", "july", "august", "september", "october", "november", "december"),
+    ]
+)
 _DATE_WORDS = 8  # words and marks of a date
 _MINUTES = 60  # four digits that end with this or more are no time
+_ORDERS = frozenset(["restart", "start", "resume", "recommence", "stop", "switch", "repeat", "give", "consider", "remove", "change"])
+_WILL = frozenset(["will", "can", "should", "may", "to"])
 _AWAITED_WORDS = 12  # words and marks between "until" and what is awaited
 _MOST_WORDS = 4  # a longer item is not one of a list of names
 _LONGEST = 40  # words and marks of the item before or after a statement; what is beyond is not read
 _MOST_ITEMS = 30  # of a list
 _GRADED = frozenset(["bipolar", "class", "grade", "phase", "stage", "type"])  # words before a figure: the "I" of "stage I" is no person
+_GRADES = frozenset("a b c d i ii iii iv".split())  # noqa: SIM905
 _STUDY_WORDS = 12  # words among which the test is looked for that showed something
 
 
@@ -205,7 +214,7 @@ def item_before_comma(words: Sequence[str], first: int, begin: int, kinds: Words
 
 
 def last_item(words: Sequence[str], start: int, end: int, findings: AbstractSet[int], kinds: Words) -> int:
-    """Return the token after the last comma, if a finding stands between it and a statement, and no word such as "and": "[chest pain,] GERD likely".
+    """Return the token after the last comma or arrow, if a finding stands between it and a statement, and no word such as "and": "[chest pain,] GERD likely".
 
     Args:
         words: the tokens of a note.
@@ -221,7 +230,7 @@ def last_item(words: Sequence[str], start: int, end: int, findings: AbstractSet[
     for at in range(end - 1, start - 1, -1):
         if words[at] in kinds.link:
             return start
-        if words[at] == ",":
+        if words[at] == "," or words[at] == "→" or (words[at] == ">" and at > start and words[at - 1] == "-"):
             return at + 1 if not findings.isdisjoint(range(at + 2, end + 1)) else start
     return start
 
@@ -252,7 +261,7 @@ def is_statement(words: Sequence[str], start: int, kinds: Words) -> bool:
 def is_awaited(words: Sequence[str], first: int, last: int, begin: int, kinds: Words) -> bool:
     """Return whether a state is said to be awaited: "until the wound has healed".
 
-    "Until the pain resolved" is in the past, "until it has resolved" is not.
+    "Until the pain resolved" is in the past, "until it has resolved" is not. "Once" awaits after an order: "restart ramipril once AKI resolved".
 
     Args:
         words: the tokens of a note.
@@ -264,6 +273,8 @@ def is_awaited(words: Sequence[str], first: int, last: int, begin: int, kinds: W
     start = max(begin, first - _AWAITED_WORDS)
     near = words[start:last]
     at = next((place for place, word in enumerate(near) if word in kinds.until), None)
+    if at is None and "once" in near:
+        return not _WILL.isdisjoint(near[: near.index("once")]) or words[begin] in _ORDERS
     return at is not None and not _PRESENT.isdisjoint(near[at:])
 
 
@@ -362,7 +373,7 @@ def is_stated(words: Sequence[str], comma: int, end: int, kinds: Words) -> bool:
     while last < end and words[last] not in _MARKS and words[last] not in (".", "-") and words[last] not in kinds.link - {"/"}:
         last += 1
     item = words[comma + 1 : last]
-    if len(item) < 2 or not item[0][0].isalpha() or not kinds.apart.isdisjoint(item):
+    if len(item) < 2 or not item[0][0].isalpha() or not kinds.apart.isdisjoint(item[:-1]):
         return False
     if item[-1] in ("+", "+ve"):
         return item[-2] != "0"
@@ -374,6 +385,8 @@ def is_stated(words: Sequence[str], comma: int, end: int, kinds: Words) -> bool:
         return True  # "Barrett's C0M2"
     if len(item) > 2 and item[-1].isdigit() and item[-2] in _GRADED:  # "pressure ulcer grade 2"
         return item[-1] != "0"
+    if len(item) > 2 and item[-2] in ("grade", "stage") and item[-1] in _GRADES:  # "oesophagitis grade B"
+        return True
     return item[-1] in kinds.stated or item[-1] in kinds.side or item[-2] == "last"
 
 
@@ -436,7 +449,7 @@ def is_dated_by(words: Sequence[str], first: int, at: int, begin: int, end: int,
         return False
     if names_a_test(names, kinds) or not kinds.analyte.isdisjoint(names) or not (finding or _are_some(names, kinds.operation)):
         return False
-    if not kinds.symptom.isdisjoint(names) and int(words[at][2:]) < _MINUTES:
+    if words[at].isdigit() and not kinds.symptom.isdisjoint(names) and int(words[at][2:]) < _MINUTES:
         return False
     after = at + 1
     treated = list(words[after : after + 1]) == ["treated"] and list(words[after : after + 2]) != ["treated", "with"]

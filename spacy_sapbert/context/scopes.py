@@ -5,10 +5,12 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from functools import cached_property
 
 from .clauses import Span
 from .items import (
+    MONTHS,
     alternatives,
     comma_before,
     ends_item,
@@ -20,6 +22,7 @@ from .items import (
     last_item,
     listed_items,
     main_clause,
+    names_a_test,
     own_item,
 )
 from .relatives import statements_about_relatives
@@ -28,7 +31,7 @@ from .triggers import AWAITED, DECIDED, LACKING, NARROWED, PAST, SCOPED, Rule
 
 HALTED = frozenset(["done", "omitted"])
 PASSED = frozenset(["historical", "over", "resolved", "done"])
-_BEFORE_ITEM = frozenset([",", ":", "(", "-", "/", "and", "&"])
+_BEFORE_ITEM = frozenset([",", ":", "(", "-", "/", "and", "&", "we", "i"])
 _ENDS_ITEM = frozenset([",", ":", ")"])
 _ORDERED = frozenset(
     ["give", "offer", "repeat", "restart", "rpt", "then", "transfuse", "use"]
@@ -56,6 +59,11 @@ _MOST_ITEMS = 30
 _MARKS_PER_WORD = 12  # marks that a scope may have for each word
 _BRACKETED_WORDS = 15  # words and marks before a statement among which an opening bracket is looked for
 _FUTURE = frozenset(["plan", "instructions"])  # kinds of sections where a year may be in the future
+_RESULTS = frozenset(["result", "results", "findings", "report", "outcome"])
+_UNABLE = frozenset(["unable", "cannot", "impossible"])
+_UNABLE_WORDS = 8  # words and marks before "without" in which "cannot" is looked for
+_NEW_STATEMENT = frozenset([",", "and", "but", ":", "(", ")"])
+_DASHES = frozenset("-–—")
 _TWO = "both"  # "both negative": the two items before it
 _LEADING = 3  # a trigger begins its clause if fewer words than this stand before it: "About two years ago"
 
@@ -98,10 +106,13 @@ class Scopes:
                     continue  # "pain 0/10 at rest, 7/10 with walking"
                 if rule.category == "omitted" and self.words[first] == _DROP and self._is_lowered(last, end):
                     continue
+                if self.words[first] == "without" and rule.category == "negated" and self._is_unable(first, begin):
+                    continue
                 stops = all_stops[rule.category]
                 leading = rule.direction == "leading" and sum(word[0].isalnum() for word in self.words[begin : min(first, begin + 12)]) < _LEADING
                 if rule.direction == "first":  # numbers may precede: "2) Start aspirin"
-                    leading = first - begin < 4 and not any(word[0].isalpha() for word in self.words[begin:first])
+                    from_colon = self.words[first - 1] == ":" and rule.category == "done" and first > begin  # "ACB score 5: stop oxybutynin"
+                    leading = from_colon or (first - begin < 4 and not any(word[0].isalpha() for word in self.words[begin:first]))
                 after = last  # where a scope ahead begins
                 if rule.direction == "inside" and last > first + 1:
                     found[rule.category, True].append((self.starts[first + 1], self.ends[last - 1]))
@@ -118,7 +129,7 @@ class Scopes:
                 if rule.direction == "opening":  # not after a mention: "HIV negative, …"
                     leading = not self._ends_item(rule.category, first, last, begin, end) and not self._is_compound(first)
                 if rule.direction == "beside":
-                    named = self.mentions.drugs if rule.category == "done" else self.mentions.finding_starts  # "Was MST 60 bd"
+                    named = self._named.get(rule.category, self._named[""])
                     leading = last in named and (first == begin or self.words[first - 1] in _BEFORE_ITEM)
                 if (rule.direction in ("forward", "both", "list", "aside", "near") or leading or after > last) and after < end:
                     to = self._counted(after, end_here, rule.scope, 1)
@@ -127,6 +138,8 @@ class Scopes:
                         limit = to
                         if not goes_on and (mark := bisect_left(self._item_ends, after)) < len(self._item_ends):
                             to = min(to, self._item_ends[mark])
+                        if rule.category == "uncertain" and (dash := bisect_left(self._dashes, after)) < len(self._dashes):
+                            to = min(to, self._dashes[dash])  # "?PE - breathless, CTPA today"
                         if rule.category in ("uncertain", "omitted"):  # "?PE, DVT or ACS", "not for ITU, dialysis or NIV"
                             to = max(to, alternatives(self.words, after, limit, self.item_words))
                     if rule.direction == "beside" and rule.category == "family" and self.words[first] not in self.item_words.relative:
@@ -146,7 +159,7 @@ class Scopes:
                     if to > after:
                         found[rule.category, True].append((self.starts[after], self.ends[to - 1]))
                 ending = rule.direction in ("ending", "closing", "items") and not any(
-                    word[0].isalnum() for word in self.words[last : min(end, last + 12)]
+                    word[0].isalnum() or word == "#" for word in self.words[last : min(end, last + 12)]
                 )
                 if (
                     rule.direction in ("backward", "both", "own", "sole")
@@ -175,6 +188,10 @@ class Scopes:
                         start = self._after_answer(start, first)
                     if rule.direction in ("backward", "ending") and (rule.category == "negated" or rule.category in PASSED):
                         start = self._own_doubt(start, first)
+                    if rule.category in PASSED and rule.direction in ("backward", "ending") and "resolved" in self.words[first:last]:
+                        start = self._last_listed(start, first, begin)
+                    if rule.direction == "backward" and rule.category in PASSED:
+                        start = self._after_value(start, first)
                     if rule.direction in ("backward", "ending") and rule.category == "uncertain":
                         start = self._last_doubted(start, first)
                     if rule.direction == "ending" and rule.category == "negated":
@@ -193,20 +210,59 @@ class Scopes:
         hidden = {token for first, last, rules in self.triggers if any(rule.category == "pseudo" for rule in rules) for token in range(first, last)}
         return statements_about_relatives(self.words, self.bounds, hidden, self.item_words)
 
+    @cached_property
+    def _named(self) -> dict[str, AbstractSet[int]]:
+        """Category of a trigger with the direction "beside" -> the first tokens of what may follow it: "Was MST 60 bd", "Discussed CABG"; "": findings, for the others."""
+        treatments = {
+            first
+            for end, first in self.mentions.procedure_ends.items()
+            if not names_a_test(self.words[first:end], self.item_words) and _RESULTS.isdisjoint(self.words[end : end + 1])
+        }
+        return {"done": self.mentions.drugs, "planned": treatments, "": frozenset(self.mentions.finding_starts)}
+
     def _dated(self) -> list[Span]:
-        """Return (start, end) in characters of the findings and operations with a year directly after them: "CVA 2015", "Chlamydia 2016 treated"."""
+        """Return (start, end) in characters of the findings and operations with a date directly after them: "CVA 2015", "Chlamydia 2016 treated", "Stroke Feb"."""
         found = []
         for at, word in enumerate(self.words):
-            if not is_year(word) or (at + 1 < len(self.words) and self.words[at + 1] in _AMOUNTS):
+            year = is_year(word)
+            if not (year or self._is_month(at)) or (at + 1 < len(self.words) and self.words[at + 1] in _AMOUNTS):
                 continue
-            first = self.mentions.findings.get(at, self.mentions.procedure_ends.get(at))
+            end = self._before_date(at)  # the token after the mention
+            finding = end in self.mentions.findings
+            first = self.mentions.findings.get(end, self.mentions.procedure_ends.get(end) if year else None)
             if first is None or self.note.kind(self.starts[first]) in _FUTURE:
                 continue
             place = bisect_right(self.bounds, first)
-            finding = at in self.mentions.findings
+            if not year and self.item_words.event.isdisjoint(self.words[first:end]):
+                continue
             if is_dated_by(self.words, first, at, self.bounds[place - 1], self.bounds[place], self.item_words, finding=finding):
-                found.append((self.starts[first], self.ends[at - 1]))
+                found.append((self.starts[first], self.ends[end - 1]))
+                found += self._done_then(at + 1, self.bounds[place])
         return found
+
+    def _is_month(self, at: int) -> bool:
+        """Return whether a token is a month without a year, with a capital letter: "Feb"."""
+        return (
+            self.words[at] in MONTHS and self.text[self.starts[at]].isupper() and not (at + 1 < len(self.words) and self.words[at + 1][0].isdigit())
+        )
+
+    def _before_date(self, at: int) -> int:
+        """Return the token after what stands before a year or month at token `at`, its month, and a number of times: after "epidural" in "epidural x2 Feb 2019"."""
+        if at and is_year(self.words[at]) and self.words[at - 1] in MONTHS:
+            at -= 1
+        if at > 1 and self.words[at - 2] == "x" and self.words[at - 1].isdigit():
+            at -= 2
+        return at
+
+    def _done_then(self, at: int, end: int) -> list[Span]:
+        """Return (start, end) in characters of the operations in the brackets that open at token `at`, after a date: "NSTEMI 2019 (PCI to LAD)"."""
+        if at >= end or self.words[at] != "(":
+            return []
+        close = next((place for place in range(at, min(end, at + _BRACKETED_WORDS)) if self.words[place] == ")"), at)
+        if not (self.item_words.due | self.item_words.goeson).isdisjoint(self.words[at:close]):
+            return []
+        ends = [last for last in range(at + 1, close + 1) if self.mentions.procedure_ends.get(last, at) > at]
+        return [(self.starts[self.mentions.procedure_ends[last]], self.ends[last - 1]) for last in ends]
 
     def _after_answer(self, start: int, first: int) -> int:
         """Return the token after the answer of another label between token `start` and the answer at token `first`: "Rash: no" in "Cough: yes, Rash: no"."""
@@ -226,6 +282,16 @@ class Scopes:
         place = bisect_left(self.terminators.doubts, start)
         return comma if place < len(self.terminators.doubts) and self.terminators.doubts[place] < first else start
 
+    def _last_listed(self, start: int, first: int, begin: int) -> int:
+        """Return where the last item between token `start` and "resolved" at token `first` begins, if an item has a figure: "arm power 1/5, hemianopia, neglect resolved".
+
+        Otherwise `start`: all of "nausea, vomiting resolved" are over. The clause begins at token `begin`.
+        """
+        if not any(word.isdigit() for word in self.words[start:first]):
+            return start
+        last = last_item(self.words, start, first, self.mentions.findings.keys(), self.item_words)
+        return max(start, listed_items(self.words, last, begin, self.item_words, joined=False)) if last > start else start
+
     def _in_brackets(self, start: int, first: int) -> int:
         """Return the token after an opening bracket between token `start` and token `first`, if a mention begins in it: "NIPE due (red reflex not seen)"."""
         for at in range(first - 1, max(start, first - _BRACKETED_WORDS) - 1, -1):
@@ -242,6 +308,11 @@ class Scopes:
             colon = next((at for at in range(first - 1, start - 1, -1) if self.words[at] == ":"), start - 1)
             start = max(start, colon + 1) if colon < first - 1 else start
         return last_item(self.words, start, first, self.mentions.findings.keys(), self.item_words)
+
+    def _after_value(self, start: int, first: int) -> int:
+        """Return the token after the last comma between token `start` and token `first`, if a figure stands before it: "MoCA" in "AMTS 3/10, MoCA 14 last year"."""
+        comma = next((at for at in range(first - 1, start, -1) if self.words[at] == ","), None)
+        return comma + 1 if comma is not None and comma + 1 < first and self.words[comma - 1].isdigit() else start
 
     def _after_dose(self, start: int, first: int) -> int:
         """Return the token after the last item with the dose of a drug or a score between token `start` and a denial at token `first`.
@@ -272,6 +343,25 @@ class Scopes:
         return ends_item(self.words, last, end, self.item_words) or (
             category not in (AWAITED, DECIDED) and first > begin and first in self.mentions.after_mention
         )
+
+    def _is_unable(self, at: int, begin: int) -> bool:
+        """Return whether somebody is said to be unable to do something without what token `at` begins: "cannot walk without pain".
+
+        Its clause begins at token `begin`.
+        """
+        near = self.words[max(begin, at - _UNABLE_WORDS) : at]
+        near = near[next((place for place in range(len(near), 0, -1) if near[place - 1] in _NEW_STATEMENT), 0) :]
+        pairs = zip(near, near[1:])
+        return not _UNABLE.isdisjoint(near) or any(word in ("can", "could") and after == "not" for word, after in pairs)
+
+    @cached_property
+    def _dashes(self) -> list[int]:
+        """The dashes with a space on both sides, in order."""
+        return [
+            at
+            for at, word in enumerate(self.words)
+            if word in _DASHES and 0 < at < len(self.words) - 1 and self.ends[at - 1] < self.starts[at] and self.ends[at] < self.starts[at + 1]
+        ]
 
     def _is_compound(self, at: int) -> bool:
         """Return whether a hyphen joins a token to the word before it: "culture-negative endocarditis"."""
@@ -309,6 +399,8 @@ class Scopes:
     def _sole(self, first: int, begin: int) -> tuple[int, int]:
         """Return (first token, last token + 1) of the item before a condition at token `first`, if a mention begins it: "TPN if not eating"; otherwise an empty range."""
         start, last = own_item(self.words, first, begin, self.item_words)
+        if start > begin and self.words[start - 1] == "with":  # "ORIF with a screw if …"
+            start, _ = own_item(self.words, start - 1, begin, self.item_words)
         opens = start == begin or not self.words[start - 1][0].isalnum() or self.words[start - 1] in self.item_words.link
         start = next((at for at in range(start, last) if self.words[at][0].isalnum()), last)  # after the mark of an item: "- TPN if …"
         start += start < last and self.words[start] in _ORDERED

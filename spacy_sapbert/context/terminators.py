@@ -85,7 +85,7 @@ class Terminators:
         denials: dict[int, int] = {}
         for first, last, rules in triggers:
             for rule in rules:
-                if rule.category == "negated" and rule.direction == "forward":
+                if rule.category in ("negated", "omitted") and rule.direction == "forward":
                     denials.setdefault(bisect_right(self.bounds, first), last)
                 if rule.category == "end":
                     place: int | None = first + rule.scope  # "INR on": the plan to monitor the INR ends after it
@@ -105,6 +105,7 @@ class Terminators:
         self.narrowed[HINTED] += self.narrowed["uncertain"]
         for comma in self._stated_items(denials):
             self.stops["negated"].append(comma)
+            self.stops["omitted"].append(comma)
             self.stops["absent"].append(comma)
         for places in (*self.stops.values(), *self.drug_stops.values(), *self.narrowed.values()):
             places.sort()

@@ -364,3 +364,68 @@ def test_a_long_family_history_takes_linear_time(piece: str) -> None:
 )
 def test_a_treatment_that_goes_on_is_not_past(text: str, mentions: list[str], wanted: list[str]) -> None:
     assert statuses(text, *mentions) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "mentions", "wanted"),
+    [
+        ("NSTEMI 2019 (PCI to LAD)", ["f:NSTEMI", "p:PCI"], ["historical", "historical"]),
+        ("NSTEMI 2019 (on aspirin, awaiting CABG)", ["f:NSTEMI", "p:CABG"], ["historical", "hypothetical"]),
+        ("MI 2019 (echo today normal), PCI", ["f:MI", "p:PCI"], ["historical", "-"]),
+        ("Caudal epidural x2 Feb 2019 and TENS", ["p:Caudal epidural", "p:TENS"], ["historical", "-"]),
+    ],
+)
+def test_a_date_after_an_event_holds_for_the_operation_in_brackets(text: str, mentions: list[str], wanted: list[str]) -> None:
+    assert statuses(text, *mentions) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "mentions", "wanted"),
+    [
+        ("R hemiparesis UL 1/5 LL 3/5, R HH, R neglect resolved.", ["f:R hemiparesis", "f:R HH", "f:R neglect"], ["-", "-", "historical"]),
+        ("Fever, cough resolved.", ["f:Fever", "f:cough"], ["historical", "historical"]),
+        ("Pain 3/10, fever and cough resolved.", ["f:fever", "f:cough"], ["historical", "historical"]),
+        ("IgA <0.07 -> sIgAD likely", ["f:IgA", "f:sIgAD"], ["-", "uncertain"]),
+        ("Ferritin 8 → anaemia likely", ["f:Ferritin", "f:anaemia"], ["-", "uncertain"]),
+    ],
+)
+def test_what_is_said_last_is_not_about_items_with_figures_before_it(text: str, mentions: list[str], wanted: list[str]) -> None:
+    assert statuses(text, *mentions) == wanted
+
+
+@pytest.mark.parametrize(
+    ("text", "mentions", "wanted"),
+    [
+        ("ORIF with Herbert screw if non-union.", ["p:ORIF", "p:Herbert screw"], ["hypothetical", "hypothetical"]),
+        ("Pain with swelling if he walks.", ["f:Pain"], ["-"]),
+        ("Risks infection, re-rupture, adhesions.", ["f:infection", "f:re-rupture", "f:adhesions"], ["hypothetical"] * 3),
+        ("We discussed radiotherapy and surgery.", ["p:radiotherapy", "p:surgery"], ["hypothetical", "hypothetical"]),
+        ("Aciclovir + co-trimoxazole prophylaxis, G-CSF if neutropenic.", ["d:Aciclovir", "d:co-trimoxazole", "d:G-CSF"], ["-", "-", "hypothetical"]),
+    ],
+)
+def test_a_treatment_that_is_only_a_choice_and_its_risks_are_hypothetical(text: str, mentions: list[str], wanted: list[str]) -> None:
+    assert statuses(text, *mentions) == wanted
+
+
+@pytest.mark.parametrize(
+    "piece",
+    [
+        "1. 5. ",
+        "1. a 2. b ",
+        "?a - b ",
+        "MI 2019 (PCI) ",
+        "restart a once b resolved ",
+        "cannot a without b ",
+        "discussed PCI ",
+        "1/5, a, b resolved ",
+    ],
+)
+def test_long_short_notes_take_linear_time(piece: str) -> None:
+    def seconds(times: int) -> float:
+        text = piece * times
+        mentions = [(at, at + 1) for at in range(len(text)) if text[at] in "ab"][:2000]
+        start = time.process_time()
+        RULES.statuses(text, mentions, kinds=dict.fromkeys(mentions[::2], PROCEDURE))
+        return time.process_time() - start
+
+    assert seconds(4000) < 20 * seconds(500) + 1
