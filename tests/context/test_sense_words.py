@@ -156,7 +156,7 @@ def test_words_decide_the_meaning_of_a_word(tmp_path: Path) -> None:
     assert [cui for cui, _ in linked("a red plaque on the elbow")][:1] == ["C0241148"]
     carotid = linked("calcified plaque of the carotid")
     assert [cui for cui, _ in carotid][:2] == ["MESH:D058226", "C0241148"]  # the other candidate stays
-    assert carotid[0][1] > 0.9
+    assert carotid[0][1] > 0.8  # the cosine of the meaning, "plaque" itself has less
     # words near it point to two meanings: the nearest word decides
     assert linked("demyelinating plaque near the carotid canal")[0][0] == "C0338474"
     assert linked("known demyelination. Carotid ultrasound shows plaque")[0][0] == "MESH:D058226"
