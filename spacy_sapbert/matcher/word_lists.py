@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from functools import lru_cache
 from pathlib import Path
 
@@ -48,6 +49,22 @@ def known_words() -> frozenset[str]:
 
 
 @lru_cache(maxsize=1)
+@lru_cache(maxsize=1)
+def _sorted_words() -> list[str]:
+    return sorted(known_words())
+
+
+def begins_word(letters: str) -> bool:
+    """Return whether small letters are the beginning of a known word with at least three letters more: "incl" of "including"."""
+    words = _sorted_words()
+    for at in range(bisect_left(words, letters), len(words)):
+        if not words[at].startswith(letters):
+            return False
+        if len(words[at]) > len(letters) + 2:
+            return True
+    return False
+
+
 def abbreviations() -> frozenset[str]:
     """Return the clinical abbreviations, as they are written, that have a sense with a CUI."""
     with open(SENSES, encoding="utf-8") as file:
