@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from ..context.sections import MEDICATIONS, find_sections, section_at
 from .beside import FINDING, glued
+from .contrast import PROCEDURE
 from .hash_fractures import hash_fractures
 from .headed import headed
 from .hyphenated import hyphenated
@@ -27,6 +28,8 @@ from .vaccines import VACCINE, vaccines
 from .vital_signs import vital_signs
 from .worded import worded
 
+
+NORMAL = "nothing abnormal detected"
 
 def with_letters(matches: list[Match], text: str, lookup: Lookup) -> list[Match]:
     """Add what is a name only with the text around it.
@@ -93,6 +96,25 @@ def as_tests(matches: list[Match], text: str, lookup: Lookup) -> list[Match]:
 
 def as_vaccines(matches: list[Match], text: str, lookup: Lookup) -> list[Match]:
     """Make diseases and germs into vaccines where they stand for one, if its name is a name: "varicella given" is looked up as "varicella vaccine".
+def as_normal(matches: list[Match], text: str, lookup: Lookup) -> list[Match]:
+    """Make "NAD" directly after a test "nothing abnormal detected", if this is a name: "CT head NAD". Elsewhere it may be no acute distress.
+
+    Args:
+        matches: the names that were found, from left to right.
+        text: the text.
+        lookup: what is looked for.
+    """
+    at = [
+        i
+        for i, (test, one) in enumerate(zip(matches, matches[1:]), 1)
+        if text[one.start : one.end] == "NAD" and lookup.group_of(test.label) == PROCEDURE and text[test.end : one.start].strip(" \t:-") == ""
+    ]
+    label = lookup.labels_of([NORMAL])[0] if at else None
+    if label is None:
+        return matches
+    return [one._replace(label=label.partition("\t")[0], corrected=NORMAL) if i in at else one for i, one in enumerate(matches)]
+
+
 
     Args:
         matches: the names that were found, from left to right.
