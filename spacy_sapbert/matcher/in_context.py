@@ -25,11 +25,12 @@ from .short_lists import short_lists
 from .sutures import sutures
 from .torn import torn
 from .vaccines import VACCINE, vaccines
+from .valued import valued
 from .vital_signs import vital_signs
 from .worded import worded
 
-
 NORMAL = "nothing abnormal detected"
+
 
 def with_letters(matches: list[Match], text: str, lookup: Lookup) -> list[Match]:
     """Add what is a name only with the text around it.
@@ -60,7 +61,8 @@ def with_letters(matches: list[Match], text: str, lookup: Lookup) -> list[Match]
     in_measures = [one for one in (*vertebrae(text), *torn(text)) if not is_inside_longer_name(one)]  # "L4-5 disc herniation" is a name
     in_parts = [one for one in (*hyphenated(text), *sutures(text)) if not is_inside_name(one)]
     others = (*in_measures, *in_parts, *listed(text), *letter_pairs(text), *glued(text), *in_words, *interrupted(text), *levels(text), *on_air(text))
-    in_signs = (*hash_fractures(text), *short_lists(text))
+    in_values = [one for one in valued(text) if not is_inside_longer_name(one)]
+    in_signs = (*hash_fractures(text), *short_lists(text), *in_values)
     found = sorted([*one_letter, *others, *in_signs], key=lambda one: (one[0], -one[1]))
     more: list[Match] = []
     for (start, end, name), label in zip(found, lookup.labels_of([name for _, _, name in found])):
@@ -94,8 +96,6 @@ def as_tests(matches: list[Match], text: str, lookup: Lookup) -> list[Match]:
     return _with_word(matches, at, LEVEL, text, lookup)
 
 
-def as_vaccines(matches: list[Match], text: str, lookup: Lookup) -> list[Match]:
-    """Make diseases and germs into vaccines where they stand for one, if its name is a name: "varicella given" is looked up as "varicella vaccine".
 def as_normal(matches: list[Match], text: str, lookup: Lookup) -> list[Match]:
     """Make "NAD" directly after a test "nothing abnormal detected", if this is a name: "CT head NAD". Elsewhere it may be no acute distress.
 
@@ -115,6 +115,8 @@ def as_normal(matches: list[Match], text: str, lookup: Lookup) -> list[Match]:
     return [one._replace(label=label.partition("\t")[0], corrected=NORMAL) if i in at else one for i, one in enumerate(matches)]
 
 
+def as_vaccines(matches: list[Match], text: str, lookup: Lookup) -> list[Match]:
+    """Make diseases and germs into vaccines where they stand for one, if its name is a name: "varicella given" is looked up as "varicella vaccine".
 
     Args:
         matches: the names that were found, from left to right.
