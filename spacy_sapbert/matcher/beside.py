@@ -16,7 +16,9 @@ from .torn import is_of_tissue
 _FILE = Path(__file__).parents[1] / "data" / "beside_words.tsv"
 # a word with one of these and a hyphen before it is a part of another word
 _PARTS_BEFORE = ("non", "intra", "extra", "inter", "trans", "retro", "supra", "infra", "anti", "bi", "de", "para", "peri", "pre", "sub", "un")
-_FIRST_PART = re.compile(r"para", re.IGNORECASE)  # a name that is the first part of a word: "Para-aortic"
+_FIRST_PART = re.compile(
+    r"anti|de|ex|inter|intra|non|para|peri|post|pre|re|sub|supra|trans|un", re.IGNORECASE
+)  # a name that is the first part of a word: "PRE-OP"
 _TITLE = re.compile(r"(?:past |family )?(?:family|medical|social|surgical) history|past history|(?:f|fam|fm|pm|ps|soc|s)hx|pmh", re.IGNORECASE)
 FINDING, FINDINGS = "DISO", "<finding>"  # semantic group of disorders and findings, and how the table names all of them
 _PERSON = re.compile(r"(?:Dr|Mr|Mrs|Ms|Prof)\b(?:\.[ \t]*|[ \t]+)[A-Z]")
@@ -30,6 +32,7 @@ _WORD_BEFORE = re.compile(r"([A-Za-z]+(?:['’]s)?)[ \t\-–]*$")
 _NEXT_WORD = re.compile(r"[ \t]([A-Za-z]+)")
 _ADJECTIVE = re.compile(r"(?!canal)[a-z]+(?:al|ic|ous|ular)", re.IGNORECASE)
 _AFTER_PART = re.compile(rf"(?<![A-Za-z])(?:{'|'.join(_PARTS_BEFORE)})[-–]$", re.IGNORECASE)
+_PAIRED = re.compile(r"[A-Za-z]{2}/$")  # before the second of two words with a slash
 # a single letter and a hyphen before a short name are a part of it, except a side or a mark: "E-PAP", "Perm-A-Cath", but not "R-knee", "M-breast cancer" and "C-spine"
 _LETTER = re.compile(r"(?<![^\W\d_])[A-KM-QS-WYZ][-–]$", re.IGNORECASE)
 _DEVICE = re.compile(r"arms?|caths?|pap|ports?|sections?|tubes?|wires?", re.IGNORECASE)
@@ -177,9 +180,11 @@ def is_named_after_finding(name: str) -> bool:
 
 
 def is_adjective(text: str, start: int, end: int) -> bool:
-    """Return whether a name of one word is an adjective before another word: "facial" in "facial features" is no face."""
+    """Return whether a name of one word is an adjective before another word, or after a slash: "facial" in "facial features" is no face, "AD/vascular" no vessel."""
+    if _ADJECTIVE.fullmatch(text, start, end) is None:
+        return False
     after = _NEXT_WORD.match(text, end)
-    return _ADJECTIVE.fullmatch(text, start, end) is not None and after is not None and after[1].lower() not in STOP_WORDS
+    return (after is not None and after[1].lower() not in STOP_WORDS) or _PAIRED.search(text, max(0, start - 3), start) is not None
 
 
 @lru_cache(maxsize=1)

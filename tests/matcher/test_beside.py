@@ -78,6 +78,8 @@ def test_tests_that_touch_their_values(text: str, expected: list[tuple[str, str]
         ("L-knee", "knee", False),
         ("Para-aortic", "Para", True),
         ("Para 2", "Para", False),
+        ("PRE-OP RECORD", "PRE", True),
+        ("PRE 2", "PRE", False),
         ("an allergy doctor", "allergy", True),
         ("second-hand smoke", "hand", True),
         ("low-fat cheese", "fat", True),
@@ -182,3 +184,5 @@ def test_adjectives_of_parts_of_the_body_are_no_mentions_before_another_word(tex
 def test_a_finding_after_a_letter_and_a_hyphen_is_a_mention(text: str, expected: list[str]):
     findings = [(name, "T047", "") for name in ("breast cancer", "stroke", "CVA", "cough", "pneumonia", "sepsis", "cirrhosis", "spine fracture")]
     assert found(written(*findings, ("PAP", "T061", ""), ("cath", "T074", "")), text) == expected
+        ("AD/vascular.", []),  # of a pair
+        ("of 1/vascular", ["vascular"]),
