@@ -16,8 +16,11 @@ from .torn import is_of_tissue
 _FILE = Path(__file__).parents[1] / "data" / "beside_words.tsv"
 # a word with one of these and a hyphen before it is a part of another word
 _PARTS_BEFORE = ("non", "intra", "extra", "inter", "trans", "retro", "supra", "infra", "anti", "bi", "de", "para", "peri", "pre", "sub", "un")
-_FIRST_PART = re.compile(r"para", re.IGNORECASE)  # a name that is the first part of a word: "Para-aortic"
+_FIRST_PART = re.compile(
+    r"anti|de|ex|inter|intra|non|para|peri|post|pre|re|sub|supra|trans|un", re.IGNORECASE
+)  # a name that is the first part of a word: "PRE-OP"
 _TITLE = re.compile(r"(?:past |family )?(?:family|medical|social|surgical) history|past history|(?:f|fam|fm|pm|ps|soc|s)hx|pmh", re.IGNORECASE)
+DRUG = "CHEM"  # semantic group of substances
 FINDING, FINDINGS = "DISO", "<finding>"  # semantic group of disorders and findings, and how the table names all of them
 _PERSON = re.compile(r"(?:Dr|Mr|Mrs|Ms|Prof)\b(?:\.[ \t]*|[ \t]+)[A-Z]")
 _PERSON_BEFORE = re.compile(r"\b(?:Dr|Mr|Mrs|Ms|Prof|St)(?:\.\s*|\s+)$")
@@ -29,12 +32,15 @@ _WORD_AFTER = re.compile(r"[ \t\-–]*([A-Za-z]+)")
 _WORD_BEFORE = re.compile(r"([A-Za-z]+(?:['’]s)?)[ \t\-–]*$")
 _NEXT_WORD = re.compile(r"[ \t]([A-Za-z]+)")
 _ADJECTIVE = re.compile(r"(?!canal)[a-z]+(?:al|ic|ous|ular)", re.IGNORECASE)
+_PAIRED = re.compile(r"[A-Za-z]{2}/$")  # before the second of two words with a slash
 _AFTER_PART = re.compile(rf"(?<![A-Za-z])(?:{'|'.join(_PARTS_BEFORE)})[-–]$", re.IGNORECASE)
 # a single letter and a hyphen before a short name are a part of it, except a side or a mark: "E-PAP", "Perm-A-Cath", but not "R-knee", "M-breast cancer" and "C-spine"
 _LETTER = re.compile(r"(?<![^\W\d_])[A-KM-QS-WYZ][-–]$", re.IGNORECASE)
 _DEVICE = re.compile(r"arms?|caths?|pap|ports?|sections?|tubes?|wires?", re.IGNORECASE)
 # after a substance that a device holds: "antibiotic-impregnated beads", "antibiotic-coated catheter"
 _HELD = re.compile(r"[-–][ ]?(?:coated|impregnated|laced|loaded|soaked)\b", re.IGNORECASE)
+# after a drug to which something responds or not: "diuretic responsive ascites"
+_RESPONSE = re.compile(r"[ \t–-]?(?:na[iï]ve|refractory|resistant|(?:un)?responsive)\b", re.IGNORECASE)
 _RATIO = re.compile(r"[ \t]+to[ \t]+(?:[a-z]+[ \t]+){1,3}ratio\b", re.IGNORECASE)  # "albumin to creatinine ratio"
 _WORD_PART = re.compile(r"-(?:[ \t]*/|,?[ \t]+(?:and|or|to)\b)|[ \t]?/[ \t]?hyp(?:o|er)[a-z]", re.IGNORECASE)  # "hypo" in "hypo- or hyperthyroidism"
 _WEIGHT = re.compile(r"weight loss|losing weight", re.IGNORECASE)
@@ -83,6 +89,22 @@ _SERVES_BEFORE = re.compile(
     r"\b(?:called|consult(?:ation|ed|ing|s)?|contacted|(?:discuss(?:ed|ion)|follow(?:ed|[ -]?up)?|input|per|recommendations|recs|seen))[ \t]+(?:(?:by|from|of|to|with)[ \t]+)?"
     r"(?:(?:an|our|the)[ \t]+)?$",
     re.IGNORECASE,
+)
+# "surgery" and "anesthesia" are also services, the first also a practice: "General Surgery was consulted", "discussed with surgery", "seen in surgery today"
+_DEPARTMENT = re.compile(r"(?:[a-z]+[ \t-]+){0,2}?(?:surgery|ana?esthesia)", re.IGNORECASE)
+_DEPARTMENT_AFTER = re.compile(
+    r"[ \t]+(?:attendings?|clinics?|consult(?:ant|ation|ing)?s?|departments?|dept|division|fellow|residents?|service|teams?)\b(?![ \t]+for)"
+    r"|[ \t]+(?:(?:has|have|had|is|are|was|were|will|be|been|also|then)[ \t]+)+(?:aware|consulted|contacted|following|notified|on[ \t]+board|paged)\b",
+    re.IGNORECASE,
+)
+_DEPARTMENT_BEFORE = re.compile(
+    r"\b(?:(?:called|consult(?:ed|ing|s)?|contacted|paged|per)|consult(?:ation|ed|s)?[ \t]+(?:by|from|to|with)|(?:department|dept|division|input|opinion|review)[ \t]+(?:by|from|of)|"
+    r"(?:d/w|discuss(?:ed|ion)[ \t]+with|spoken?[ \t]+(?:to|with))|(?:assessed|evaluated|reviewed|seen)[ \t]+by|(?:follow(?:ed)?|f/u)(?:[ -]?up)?[ \t]+(?:by|with)|refer(?:ral|red)?[ \t]+to)"
+    r"[ \t]+(?:(?:our|the)[ \t]+)?(?:(?:cardiac|cardiothoracic|colorectal|emergency|general|oral|orthop(?:a)?edic|pa?ediatric|plastic|thoracic|transplant|trauma|vascular)[ \t]+)?$",
+    re.IGNORECASE,
+)
+_PRACTICE_BEFORE = re.compile(
+    r"\b(?:(?:assessed|reviewed|seen)[ \t]+(?:at|in)|attend(?:ed|ing|s)?)[ \t]+(?:(?:his|her|my|our|the|their)[ \t]+)?(?:GP[ \t]+)?$", re.IGNORECASE
 )
 
 _TESTS = {
@@ -139,6 +161,8 @@ def means_something_else(text: str, start: int, end: int, group: str = "") -> bo
         return True
     if _WORD_PART.match(text, end) or _HELD.match(text, end) or _RATIO.match(text, end):
         return True
+    if group == DRUG and _RESPONSE.match(text, end):
+        return True
     if _WEIGHT.fullmatch(text, start, end) and (_AIM_AFTER.match(text, end) or _AIM_BEFORE.search(text, max(0, start - 24), start)):
         return True  # "weight loss diet", "surgery for weight loss" are no symptoms
     if OF_VALUE.match(text, end) and _IS_FALL.fullmatch(text, start, end):
@@ -160,6 +184,21 @@ def means_something_else(text: str, start: int, end: int, group: str = "") -> bo
     return any(found is not None and (side, found[1].lower().replace("’", "'")) in words for side, found in sides)
 
 
+def is_department(text: str, start: int, end: int) -> bool:
+    """Return whether a name is a service of a hospital or a practice, and no treatment: "General Surgery was consulted", "seen in surgery today".
+
+    Args:
+        text: the text.
+        start: first character of the name.
+        end: the character after the last one.
+    """
+    if _DEPARTMENT.fullmatch(text, start, end) is None:
+        return False
+    if _DEPARTMENT_AFTER.match(text, end) or _DEPARTMENT_BEFORE.search(text, max(0, start - 48), start):
+        return True
+    return end - start == len("surgery") and _PRACTICE_BEFORE.search(text, max(0, start - 32), start) is not None
+
+
 def _goes_on_from_letter(text: str, start: int, end: int, group: str) -> bool:
     """Return whether a name is the end of a word with a single letter and a hyphen: "PAP" in "E-PAP", but not "CVA" in "F-CVA", where F is the father."""
     if _LETTER.search(text, max(0, start - 3), start) is None:
@@ -179,9 +218,11 @@ def is_named_after_finding(name: str) -> bool:
 
 
 def is_adjective(text: str, start: int, end: int) -> bool:
-    """Return whether a name of one word is an adjective before another word: "facial" in "facial features" is no face."""
+    """Return whether a name of one word is an adjective before another word, or after a slash: "facial" in "facial features" is no face, "AD/vascular" no vessel."""
+    if _ADJECTIVE.fullmatch(text, start, end) is None:
+        return False
     after = _NEXT_WORD.match(text, end)
-    return _ADJECTIVE.fullmatch(text, start, end) is not None and after is not None and after[1].lower() not in STOP_WORDS
+    return (after is not None and after[1].lower() not in STOP_WORDS) or _PAIRED.search(text, max(0, start - 3), start) is not None
 
 
 @lru_cache(maxsize=1)

@@ -12,7 +12,7 @@ from .defined import with_defined
 from .fractures import with_kind_of_fracture
 from .frequencies import without_frequencies
 from .headed import is_warm_and_dry
-from .in_context import as_tests, as_vaccines, with_headings, with_letters
+from .in_context import as_normal, as_tests, as_vaccines, with_headings, with_letters
 from .itemised import items_of
 from .joining import Match
 from .lookup import Lookup
@@ -40,7 +40,7 @@ def find_names(text: str, lookup: Lookup) -> list[Match]:
         return [*with_defined(matches, text, meant.skipped, is_english=False), *wholes]
     matches = with_product_words(with_letters(matches, text, lookup), text)
     matches = without_frequencies(without_days(matches, text), text)
-    matches = as_vaccines(as_tests(matches, text, lookup), text, lookup)
+    matches = as_vaccines(as_tests(as_normal(matches, text, lookup), text, lookup), text, lookup)
     matches = with_headings(matches, text, lookup, meant.skipped)
     found = [
         *with_defined(matches, text, meant.skipped, is_english=True),

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from ..context.sections import MEDICATIONS, find_sections, section_at
 from .beside import FINDING, glued
+from .contrast import PROCEDURE
 from .hash_fractures import hash_fractures
 from .headed import headed
 from .hyphenated import hyphenated
@@ -26,8 +27,11 @@ from .short_lists import short_lists
 from .sutures import sutures
 from .torn import torn
 from .vaccines import VACCINE, vaccines
+from .valued import valued
 from .vital_signs import vital_signs
 from .worded import worded
+
+NORMAL = "nothing abnormal detected"
 
 
 def with_letters(matches: list[Match], text: str, lookup: Lookup) -> list[Match]:
@@ -62,7 +66,8 @@ def with_letters(matches: list[Match], text: str, lookup: Lookup) -> list[Match]
     ]  # "L4-5 disc herniation" is a name
     in_parts = [one for one in (*hyphenated(text), *sutures(text)) if not is_inside_name(one)]
     others = (*in_measures, *in_parts, *listed(text), *letter_pairs(text), *glued(text), *in_words, *interrupted(text), *levels(text), *on_air(text))
-    in_signs = (*hash_fractures(text), *short_lists(text))
+    in_values = [one for one in valued(text) if not is_inside_longer_name(one)]
+    in_signs = (*hash_fractures(text), *short_lists(text), *in_values)
     found = sorted([*one_letter, *others, *in_signs], key=lambda one: (one[0], -one[1]))
     more: list[Match] = []
     for (start, end, name), label in zip(found, lookup.labels_of([name for _, _, name in found])):
@@ -94,6 +99,25 @@ def as_tests(matches: list[Match], text: str, lookup: Lookup) -> list[Match]:
         sections = find_sections(text)
         at = [i for i in at if (section := section_at(sections, matches[i].start)) is None or section.kind != MEDICATIONS]
     return _with_word(matches, at, LEVEL, text, lookup)
+
+
+def as_normal(matches: list[Match], text: str, lookup: Lookup) -> list[Match]:
+    """Make "NAD" directly after a test "nothing abnormal detected", if this is a name: "CT head NAD". Elsewhere it may be no acute distress.
+
+    Args:
+        matches: the names that were found, from left to right.
+        text: the text.
+        lookup: what is looked for.
+    """
+    at = [
+        i
+        for i, (test, one) in enumerate(zip(matches, matches[1:]), 1)
+        if text[one.start : one.end] == "NAD" and lookup.group_of(test.label) == PROCEDURE and text[test.end : one.start].strip(" \t:-") == ""
+    ]
+    label = lookup.labels_of([NORMAL])[0] if at else None
+    if label is None:
+        return matches
+    return [one._replace(label=label.partition("\t")[0], corrected=NORMAL) if i in at else one for i, one in enumerate(matches)]
 
 
 def as_vaccines(matches: list[Match], text: str, lookup: Lookup) -> list[Match]:

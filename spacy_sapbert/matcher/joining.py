@@ -7,7 +7,7 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from .beside import FINDING, is_named_after_finding, means_something_else
+from .beside import FINDING, is_department, is_named_after_finding, means_something_else
 from .word_lists import is_plain
 
 _SIGNS = " \t\n,;:.–—"
@@ -181,6 +181,8 @@ def _joined(entities: Sequence[Match], found: Sequence[Match], text: str, skippe
         if (word.lower() in _NO_MENTIONS and not word.isupper()) or (entity.label in WHOLE and _is_verb(word, entity.label)):
             return False
         if taken.overlap(entity.start, entity.end) or means_something_else(text, entity.start, entity.end, entity.label):
+            return False
+        if is_department(text, entity.start, entity.end):
             return False
         return entity.label != FINDING or not is_named_after_finding(word)
 

@@ -15,7 +15,7 @@ from ..kb.writing import CAPITALS, MEASURED, NOT_LOWER, POSSESSIVE, fits, has_va
 from .beside import is_after_title
 from .plain_findings import PLAIN_FINDINGS, is_finding
 from .units import is_unit
-from .word_lists import abbreviations, is_plain, known_words, meant_abbreviations, plain_words
+from .word_lists import abbreviations, begins_word, is_plain, known_words, meant_abbreviations, plain_words
 from .words import form_of
 
 SYMBOL_LETTERS = 3  # "Mg", "Pap", "Na"; a longer word with one capital is an ordinary word at the beginning of a name
@@ -220,12 +220,12 @@ def is_written_so(text: str, start: int, end: int, required: str) -> bool:
 def _is_written(word: str, required: str) -> bool:
     """Return whether the case of a word fits, see `fits`.
 
-    Acronyms may end in "i" for "inhibitor", and be written in small letters if these are no word ("copd"). Short names of diseases may lack their apostrophe.
+    Acronyms may end in "i" for "inhibitor", and be written in small letters if these are no word ("copd") and do not begin one ("incl"). Short names of diseases may lack their apostrophe.
     """
     if fits(word, required):
         return True
     if required == CAPITALS:
-        return _INHIBITOR.fullmatch(word) is not None or (word[1:].islower() and is_no_word(word.lower()))
+        return _INHIBITOR.fullmatch(word) is not None or (word[1:].islower() and is_no_word(lowered := word.lower()) and not begins_word(lowered))
     return required == POSSESSIVE and word.istitle() and _MISSING.fullmatch(word) is not None and word.lower() not in _PEOPLE
 
 

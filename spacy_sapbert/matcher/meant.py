@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..kb.writing import CAPITALS, POSSESSIVE
-from .beside import FINDING, is_adjective, is_title, means_something_else
+from .beside import FINDING, is_adjective, is_department, is_title, means_something_else
 from .joining import Match
 from .letter_case import has_capitals, is_written_so
 from .lookup import Lookup
@@ -53,7 +53,12 @@ class Meant:
             is_written = required != CAPITALS or has_capitals([reading.found[i] for i in places], text, self._lookup.forms.stop_words)
         else:
             is_written = places[0] in reading.added or self._stands_for_name(first, last, required, group, nested)
-        if not is_written or is_title(text[first:last]) or (group == FINDING and means_something_else(text, first, last, group)):
+        if (
+            not is_written
+            or is_title(text[first:last])
+            or is_department(text, first, last)
+            or (group == FINDING and means_something_else(text, first, last, group))
+        ):
             return None
         corrected = self._right(places, last, part)
         if (

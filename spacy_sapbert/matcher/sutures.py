@@ -12,6 +12,7 @@ _SIZED = re.compile(
 )
 _SIZES = ("0", "2-0", "3-0", "4-0")  # usual sizes, with which a name of a suture may be stored
 _MATERIALS = frozenset(["gut", "nylon", "polyester", "polypropylene", "silk", "steel"])  # also names of a substance or a part of the body
+_MADE_OF = {"dacron": "polyester"}  # a name of a graft, too
 
 
 def sutures(text: str) -> Iterator[Listed]:
@@ -22,5 +23,6 @@ def sutures(text: str) -> Iterator[Listed]:
     """
     for found in _SIZED.finditer(text):
         kind = found["kind"]
-        for name in (*(f"{size} {kind}" for size in _SIZES), *([f"{kind} suture"] if kind.lower() in _MATERIALS else [])):
+        material = _MADE_OF.get(kind.lower(), kind.lower())
+        for name in (*(f"{size} {kind}" for size in _SIZES), *([f"{material} suture"] if material in _MATERIALS else [])):
             yield Listed(found.start(), found.end(), name)

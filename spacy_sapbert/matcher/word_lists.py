@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from functools import lru_cache
 from pathlib import Path
 
@@ -10,6 +11,7 @@ DATA = Path(__file__).parents[1] / "data"
 PLAIN_WORDS = DATA / "plain_words.txt"
 KNOWN_WORDS = DATA / "known_words.txt.xz"
 SENSES = DATA / "abbreviations.tsv"
+SENSE_WORDS = DATA / "sense_words.tsv"
 MEANINGS = DATA / "senses" / "meanings.tsv"
 _NOT_PLAIN = frozenset(["testes", "palps"])  # names that look like a form of a plain word: "test"; "palp" is palpation
 _DOUBLED = re.compile(r"(\w+?([bdgmnprt]))\2(?:ed|ing)")
@@ -48,11 +50,37 @@ def known_words() -> frozenset[str]:
 
 
 @lru_cache(maxsize=1)
+def _sorted_words() -> list[str]:
+    return sorted(known_words())
+
+
+def begins_word(letters: str) -> bool:
+    """Return whether small letters are the beginning of a known word with at least three letters more: "incl" of "including"."""
+    words = _sorted_words()
+    for at in range(bisect_left(words, letters), len(words)):
+        if not words[at].startswith(letters):
+            return False
+        if len(words[at]) > len(letters) + 2:
+            return True
+    return False
+
+
+@lru_cache(maxsize=1)
 def abbreviations() -> frozenset[str]:
     """Return the clinical abbreviations, as they are written, that have a sense with a CUI."""
     with open(SENSES, encoding="utf-8") as file:
         rows = (line.rstrip("\n").split("\t") for line in file if not line.startswith("#"))
         return frozenset(row[0] for row in rows if len(row) > 2 and row[2].startswith("C"))
+
+
+@lru_cache(maxsize=1)
+def sole_meanings() -> dict[str, str]:
+    """Return the abbreviations, in capitals, that have one meaning in the table of sense words, each with this meaning."""
+    rows = [line.split("\t") for line in SENSE_WORDS.read_text(encoding="utf-8").splitlines() if not line.startswith("#")][1:]
+    found: dict[str, dict[str, str]] = {}  # abbreviation -> concept -> meaning
+    for abbreviation, concept, meaning, _, _ in rows:
+        found.setdefault(abbreviation.upper(), {})[concept] = meaning
+    return {short: next(iter(meanings.values())) for short, meanings in found.items() if len(meanings) == 1}
 
 
 @lru_cache(maxsize=1)

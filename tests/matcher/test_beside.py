@@ -81,6 +81,8 @@ def test_tests_that_touch_their_values(text: str, expected: list[tuple[str, str]
         ("L-knee", "knee", False),
         ("Para-aortic", "Para", True),
         ("Para 2", "Para", False),
+        ("PRE-OP RECORD", "PRE", True),
+        ("PRE 2", "PRE", False),
         ("an allergy doctor", "allergy", True),
         ("second-hand smoke", "hand", True),
         ("low-fat cheese", "fat", True),
@@ -152,10 +154,52 @@ def test_a_finding_before_a_test_or_a_specialty_is_no_mention(text: str, expecte
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
+        ("diuretic responsive ascites", ["ascites"]),
+        ("diuretic-resistant ascites", ["ascites"]),
+        ("ascites unresponsive to a diuretic", ["ascites", "diuretic"]),
+        ("diuretic induced ascites", ["diuretic", "ascites"]),  # it was taken
+        ("ascites refractory to treatment", ["ascites"]),
+    ],
+)
+def test_a_drug_to_which_something_responds_is_no_mention(text: str, expected: list[str]):
+    assert found(written(("diuretic", "T121", ""), ("ascites", "T047", "")), text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Seen by the General Surgery Service.", []),
+        ("Consult General Surgery.", []),
+        ("Surgery was consulted", []),
+        ("Department of Anesthesia", []),
+        ("discussed with surgery", []),
+        ("referred to vascular surgery", []),
+        ("vascular surgery clinic", []),
+        ("Seen in surgery today.", []),
+        ("Attended the surgery for BP check", []),
+        ("underwent surgery", ["surgery"]),
+        ("discussed surgery with her", ["surgery"]),
+        ("referred for vascular surgery", ["vascular surgery"]),
+        ("surgery was recommended", ["surgery"]),
+        ("surgery followed by chemo", ["surgery"]),
+        ("surgery was called off", ["surgery"]),
+        ("seen after surgery", ["surgery"]),
+        ("general anesthesia was given", ["anesthesia"]),
+    ],
+)
+def test_surgery_and_anesthesia_as_services_are_no_mentions(text: str, expected: list[str]):
+    assert found(written(("surgery", "T061", ""), ("vascular surgery", "T061", ""), ("anesthesia", "T061", "")), text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
         ("Facial features", []),
         ("the vascular graft", []),
         ("facial and vascular", ["facial", "vascular"]),
         ("highly vascular.", ["vascular"]),
+        ("AD/vascular.", []),  # of a pair
+        ("of 1/vascular", ["vascular"]),
         ("canal stenosis", ["canal"]),  # a noun
         ("septic workup", ["septic"]),  # a finding
     ],

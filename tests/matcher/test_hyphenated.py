@@ -40,3 +40,20 @@ def test_words_with_hyphens(text: str, expected: list[tuple[str, str | None]]):
     component = written(*((name, "T074" if name in ("cath", "Permacath") else "T033", "") for name in NAMES))
     doc = component(component.nlp.make_doc(text))
     assert [(ent.text, ent._.corrected_text) for ent in doc.ents] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Re-operation for re-bleed, no re-check", [("Re-operation", "Reoperation"), ("re-bleed", "rebleed")]),
+        ("She is n.p.o. since midnight", [("n.p.o", "NPO")]),
+        ("He was n.p.o.", [("n.p.o", "NPO")]),
+        ("one tablet p.o. b.i.d. p.r.n., N.P.O, x.n.p.o", []),
+    ],
+)
+def test_words_with_re_and_letters_with_full_stops(text: str, expected: list[tuple[str, str]]):
+    component = written(
+        ("reoperation", "T061", ""), ("bleed", "T046", ""), ("rebleed", "T046", ""), ("NPO", "T061", ""), ("BID", "T116", ""), ("PRN", "T061", "")
+    )
+    doc = component(component.nlp.make_doc(text))
+    assert [(ent.text, ent._.corrected_text) for ent in doc.ents] == expected

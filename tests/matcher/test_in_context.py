@@ -67,5 +67,15 @@ def test_drugs_in_a_list_of_habits(text: str, expected: list[str]):
     assert found(written(*((name, "T033", "") for name in names)), text) == expected
 
 
+def test_nad_after_a_test_is_nothing_abnormal():
+    component = written(
+        ("CT head", "T060", ""), ("CTH", "T060", ""), ("NAD", "T121", ""), ("nothing abnormal detected", "T033", ""), ("fever", "T184", "")
+    )
+    doc = component(component.nlp.make_doc("CTH NAD. CT head: NAD, NAD. No fever NAD"))
+    name = "nothing abnormal detected"
+    assert [(ent.text, ent._.corrected_text) for ent in doc.ents if ent.text == "NAD"] == [("NAD", name), ("NAD", name), ("NAD", None), ("NAD", None)]
+    assert found(written(("CTH", "T060", ""), ("NAD", "T121", "")), "CTH NAD") == ["CTH", "NAD"]  # the knowledge base has no such finding
+
+
 def test_a_letter_whose_finding_is_no_name_is_no_mention():
     assert found(written(("nausea", "T184", "")), "N/V") == ["N"]

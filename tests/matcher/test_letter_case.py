@@ -15,6 +15,7 @@ from spacy_sapbert.matcher.letter_case import IN_PLURAL, WITH_HINT, WITH_VALUE, 
     [
         ("ABLA", "ABLA and abla, ABLAs", ["ABLA", "ABLAs"]),  # an acronym is found only as its source writes it
         ("COPD", "copd, Copd, cOPD, cOpd and copds", ["copd", "Copd", "cOPD", "copds"]),  # but in small letters if these are no word
+        ("INCL", "Risks incl bleeding, Incl pain; INCL", ["INCL"]),  # the beginning of "including" is no acronym in small letters
         ("CHILD", "The child has CHILD, a syndrome.", []),  # a plain English word, and not a clinical abbreviation
         ("SCAN", "A SCAN was seen; SCAN HEAD WITHOUT CONTRAST\nTHE SCAN WAS READ TODAY AT NOON", []),
         ("QX", "QX was seen", []),  # two letters that are not a clinical abbreviation

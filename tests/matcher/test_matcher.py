@@ -28,9 +28,9 @@ def test_offsets_with_other_tokenizers():
     assert found(matcher("cleft palate", "seizure", nlp=nlp), text) == ["cleft palate", "seizure"]
     nlp.tokenizer = lambda text: Doc(nlp.vocab, list(text), [False] * len(text))  # each character is a token
     assert found(matcher("cleft palate", "seizure", nlp=nlp), text) == ["cleft palate", "seizure"]
-    assert found(matcher("cleft palate", "palate seizure", "post"), "post-cleft palate seizure") == ["post", "cleft palate"]
+    assert found(matcher("cleft palate", "palate seizure", "scarred"), "scarred-cleft palate seizure") == ["scarred", "cleft palate"]
     nlp.tokenizer = Tokenizer(nlp.vocab)
-    assert found(matcher("post", "cleft palate", nlp=nlp), "post-cleft palate") == ["post", "cleft palate"]  # two names in one token
+    assert found(matcher("scarred", "cleft palate", nlp=nlp), "scarred-cleft palate") == ["scarred", "cleft palate"]  # two names in one token
 
 
 def test_entities_stay_unless_overwritten():

@@ -116,6 +116,12 @@ def test_an_entity_in_a_skipped_part_is_no_mention():
     assert chosen(entities, [], text=text, join=True, overwrite=False, skipped=[(0, 10)])[0] == entities[1:]
 
 
+def test_a_service_is_no_mention_of_a_recogniser():
+    text = "General Surgery was consulted before general surgery."
+    entities = [Match(0, 15, "PROC", ent=0), Match(37, 52, "PROC", ent=1)]
+    assert chosen(entities, [], text=text, join=True, overwrite=False)[0] == entities[1:]
+
+
 def test_what_was_removed_from_a_note_is_no_mention_of_a_recogniser():
     component = ConceptMatcher(spacy.blank("en"), join=True)
     component.set_kb(Names([MatchableName("fever", "T047", ("T047",), ("fever",))]))  # type: ignore[arg-type]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from name_matchers import written
 
-NAMES = ("0 Vicryl", "3-0 Vicryl", "3-0 chromic", "nylon suture", "nylon", "suture ligature", "suture")
+NAMES = ("0 Vicryl", "3-0 Vicryl", "3-0 chromic", "nylon suture", "nylon", "polyester suture", "Dacron", "suture ligature", "suture")
 
 
 @pytest.mark.parametrize(
@@ -15,6 +15,7 @@ NAMES = ("0 Vicryl", "3-0 Vicryl", "3-0 chromic", "nylon suture", "nylon", "sutu
         ("#7-0 Vicryl sutures", [("7-0 Vicryl sutures", "0 Vicryl")]),
         ("closed with 3-0 Vicryl.", [("3-0 Vicryl", None)]),  # a name by itself
         ("closed with 10-0 nylon", [("10-0 nylon", "nylon suture")]),
+        ("5-0 Dacron, a Dacron patch", [("5-0 Dacron", "polyester suture"), ("Dacron", None)]),
         ("4-0 chromic catgut suture", [("4-0 chromic catgut suture", "3-0 chromic")]),
         ("a 5-0 Vicryl suture ligature", [("5-0 Vicryl", "0 Vicryl"), ("suture ligature", None)]),
         ("won 7-0, 5-0 running", []),
