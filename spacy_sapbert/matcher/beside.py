@@ -40,7 +40,7 @@ _DEVICE = re.compile(r"arms?|caths?|pap|ports?|sections?|tubes?|wires?", re.IGNO
 # after a substance that a device holds: "antibiotic-impregnated beads", "antibiotic-coated catheter"
 _HELD = re.compile(r"[-–][ ]?(?:coated|impregnated|laced|loaded|soaked)\b", re.IGNORECASE)
 # after a drug to which something responds or not: "diuretic responsive ascites"
-_RESPONSE = re.compile(r"[ \t–-]?(?:na[iï]ve|refractory|resistant|(?:un)?responsive)\b", re.IGNORECASE)
+_RESPONSE = re.compile(r"[ \t–-]?(?:na[iï]ve|refractory|resistant|(?:un)?responsive(?![ \t]+to\b))\b", re.IGNORECASE)
 _RATIO = re.compile(r"[ \t]+to[ \t]+(?:[a-z]+[ \t]+){1,3}ratio\b", re.IGNORECASE)  # "albumin to creatinine ratio"
 _WORD_PART = re.compile(r"-(?:[ \t]*/|,?[ \t]+(?:and|or|to)\b)|[ \t]?/[ \t]?hyp(?:o|er)[a-z]", re.IGNORECASE)  # "hypo" in "hypo- or hyperthyroidism"
 _WEIGHT = re.compile(r"weight loss|losing weight", re.IGNORECASE)
@@ -98,8 +98,10 @@ _DEPARTMENT_AFTER = re.compile(
     re.IGNORECASE,
 )
 _DEPARTMENT_BEFORE = re.compile(
-    r"\b(?:(?:called|consult(?:ed|ing|s)?|contacted|paged|per)|consult(?:ation|ed|s)?[ \t]+(?:by|from|to|with)|(?:department|dept|division|input|opinion|review)[ \t]+(?:by|from|of)|"
-    r"(?:d/w|discuss(?:ed|ion)[ \t]+with|spoken?[ \t]+(?:to|with))|(?:assessed|evaluated|reviewed|seen)[ \t]+by|(?:follow(?:ed)?|f/u)(?:[ -]?up)?[ \t]+(?:by|with)|refer(?:ral|red)?[ \t]+to)"
+    r"\b(?:(?:called|consult(?:ed|ing|s)?|contacted|paged|per)|consult(?:ation|ed|s)?[ \t]+(?:by|from|to|with)|(?:input|opinion|review)[ \t]+(?:by|from)|(?:department|dept|division|opinion)[ \t]+of|"
+    r"(?:d/w|discuss(?:ed|ion)[ \t]+with|spoken?[ \t]+(?:to|with))|(?:assessed|evaluated|reviewed|seen)[ \t]+by|(?:follow(?:ed)?[ -]?up|f/u)[ \t]+(?:by|with)|refer(?:ral|red)?[ \t]+to|"
+    # a patient is followed by a service, but "chemotherapy followed by surgery" is a treatment
+    r"(?:(?:(?:he|patient|pt|she)[ \t]+(?:(?:has[ \t]+been|is|was)[ \t]+)?|being[ \t]+|closely[ \t]+)followed|(?-i:Followed))[ \t]+by)"
     r"[ \t]+(?:(?:our|the)[ \t]+)?(?:(?:cardiac|cardiothoracic|colorectal|emergency|general|oral|orthop(?:a)?edic|pa?ediatric|plastic|thoracic|transplant|trauma|vascular)[ \t]+)?$",
     re.IGNORECASE,
 )

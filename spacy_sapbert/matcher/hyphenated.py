@@ -10,8 +10,10 @@ from .listed import Listed
 MIN_LETTERS = 4  # letters of the name without its hyphens
 # "re" before a word; a single letter, but no side ("R-knee"), or "bi" before the rest; or a single letter between two parts
 _WORD = re.compile(r"(?<![\w./–-])(?:(?:[A-KM-QS-Z]|bi)-[A-Z]{2,}|re-[A-Z]{4,}|[A-Z]{2,}-[A-Z]-[A-Z]{2,})(?![\w–-])", re.IGNORECASE)
-# small letters with full stops, which are no frequency ("b.i.d.", "q.a.m.", "p.r.n.") and no speed
-_DOTTED = re.compile(r"(?<![\w.])(?!q|[bt]\.i\.d|p\.[or]\.|m\.p\.h)(?:[a-z]\.){2,4}[a-z](?!\w)")
+# no frequency ("t.d.s."), no speed, and no phrase of plain English ("a.k.a.")
+_NO_NAME = r"q|[bt]\.i\.[dw]|[bt]\.d\.s|e\.o\.d|s\.o\.s|p\.[or]\.|[bmr]\.p\.[hm]|a\.k\.a|a\.s\.a\.p|d\.o\.b|f\.y\.i|n\.o\.s|p\.t\.a|t\.b\.[acd]|v\.i\.p|w\.r\.t"
+# small letters with full stops
+_DOTTED = re.compile(rf"(?<![\w.])(?!{_NO_NAME})(?:[a-z]\.){{2,4}}[a-z](?!\w)")
 
 
 def hyphenated(text: str) -> Iterator[Listed]:

@@ -18,6 +18,8 @@ _CARE = (
     r"(?:rate|rhythm)s?[ \t-]+(?:is[ \t]+)?(?:\d|well|poorly|under))"
 )
 _AFTER = re.compile(
+    # after a comma, what is treated may be something else: "AF, treated with ceftriaxone", "AF, well controlled pain"
+    r"(?![ \t]*,[ \t]*(?:managed|treated)\b|[ \t]*,[ \t]*(?:[a-z]+[ \t]+)?controlled[ \t]+(?!by|on|with)[a-z])"
     r"[ \t]*(?:[,:(–-][ \t]*)?(?:(?:and|&)[ \t]+[A-Z]{2,4}[ \t]+)?(?:(?:adequately|better|currently|has[ \t]+been|is|now|poorly|previously|remains|was|well|with)[ \t-]+){0,3}"
     rf"{_CARE}|[ \t]*(?:\(|,)?[ \t]*(?:since|dx|diagnosed|from)[ \t]+(?:19|20)\d\d\b|[ \t]+ablation",
     re.IGNORECASE,

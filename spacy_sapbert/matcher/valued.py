@@ -9,7 +9,8 @@ from functools import lru_cache
 from .listed import Listed
 from .word_lists import abbreviations, is_plain, meant_abbreviations, sole_meanings
 
-_SEVERAL = frozenset(["MRC", "RMI"])  # also a grade of strength, and the Rivermead mobility index
+# also an interdisciplinary team ("IDT 3 pm"), a grade of strength, the Rivermead mobility index, and a tarsometatarsal joint
+_SEVERAL = frozenset(["IDT", "MRC", "RMI", "TMT"])
 _KIND = re.compile(
     r"\b(?:assessment|index|inventory|measure|scale|score|test|tool)\b", re.IGNORECASE
 )  # in the meaning of a short form that has a value

@@ -54,8 +54,10 @@ _CANNOT = re.compile(
 # what is said to be absent where its absence is the finding: "no appetite", but not "no appetite change" and "no appetite or sleep disturbance"
 _LACKED = re.compile(
     r"\b(?:no|zero|w/o|without)[ \t]+(?:(?:any|great|much|real)[ \t]+)?(?P<what>appetite|energy|libido|motivation)\b"
-    r"(?![ \t/-]*(?:(?:or|and|nor)[ \t]+)?(?:[a-z]+[ \t/]+)?(?:abnormalit|alteration|change|complaint|concern|decrease|difficult|disturbance|drink|enhanc|fluctuation|gain|"
-    r"impairment|increase|issue|level|loss|problem|reduction|stimula|suppress))",
+    r"(?![ \t/-]*(?:(?:or|and|nor)[ \t]+)?(?:(?!(?:but|despite|for|since|with)\b)[a-z]+[ \t/]+)?(?:abnormalit|alteration|change|complaint|concern|decrease|deliver|device|difficult|disturbance|drink|enhanc|expenditure|fluctuation|gain|"
+    r"impairment|increase|issue|level|loss|problem|reduction|stimula|suppress))"
+    # the last word of a list, too: "no appetite, sleep, or energy changes"
+    r"(?!(?:[ \t]*,[ \t]*[a-z]+){0,3},?[ \t]+(?:or|nor)[ \t]+(?:[a-z]+[ \t]+(?:or[ \t]+[a-z]+[ \t]+)?)?(?:changes?|complaints?|concerns?|disturbances?|issues?|problems?)\b)",
     re.IGNORECASE,
 )
 _LACK = {"appetite": "poor appetite", "energy": "lack of energy", "libido": "loss of libido", "motivation": "lack of motivation"}

@@ -159,6 +159,7 @@ def test_a_finding_before_a_test_or_a_specialty_is_no_mention(text: str, expecte
         ("ascites unresponsive to a diuretic", ["ascites", "diuretic"]),
         ("diuretic induced ascites", ["diuretic", "ascites"]),  # it was taken
         ("ascites refractory to treatment", ["ascites"]),
+        ("Given a diuretic unresponsive to voice", ["diuretic"]),
     ],
 )
 def test_a_drug_to_which_something_responds_is_no_mention(text: str, expected: list[str]):
@@ -182,6 +183,13 @@ def test_a_drug_to_which_something_responds_is_no_mention(text: str, expected: l
         ("referred for vascular surgery", ["vascular surgery"]),
         ("surgery was recommended", ["surgery"]),
         ("surgery followed by chemo", ["surgery"]),
+        ("chemo followed by surgery", ["surgery"]),
+        ("chemo was followed by vascular surgery", ["vascular surgery"]),
+        ("Patient is followed by vascular surgery", []),
+        ("Followed by vascular surgery for an aneurysm", []),
+        ("Follow-up with surgery", []),
+        ("review of surgery and pathology", ["surgery"]),
+        ("surgery review by surgery", ["surgery"]),
         ("surgery was called off", ["surgery"]),
         ("seen after surgery", ["surgery"]),
         ("general anesthesia was given", ["anesthesia"]),

@@ -49,11 +49,20 @@ def test_words_with_hyphens(text: str, expected: list[tuple[str, str | None]]):
         ("She is n.p.o. since midnight", [("n.p.o", "NPO")]),
         ("He was n.p.o.", [("n.p.o", "NPO")]),
         ("one tablet p.o. b.i.d. p.r.n., N.P.O, x.n.p.o", []),
+        ("metronidazole t.d.s., diabetes a.k.a. sugar, taken p.t.a.", []),
     ],
 )
 def test_words_with_re_and_letters_with_full_stops(text: str, expected: list[tuple[str, str]]):
     component = written(
-        ("reoperation", "T061", ""), ("bleed", "T046", ""), ("rebleed", "T046", ""), ("NPO", "T061", ""), ("BID", "T116", ""), ("PRN", "T061", "")
+        ("reoperation", "T061", ""),
+        ("bleed", "T046", ""),
+        ("rebleed", "T046", ""),
+        ("NPO", "T061", ""),
+        ("BID", "T116", ""),
+        ("PRN", "T061", ""),
+        ("TDS", "T047", ""),
+        ("AKA", "T061", ""),
+        ("PTA", "T061", ""),
     )
     doc = component(component.nlp.make_doc(text))
     assert [(ent.text, ent._.corrected_text) for ent in doc.ents] == expected

@@ -34,13 +34,19 @@ def places(text: str) -> list[str]:
         "admitted after OD",
         "MDD, OD x2 in past",
         "?OD",
+        "took OD",
+        "sertraline OD x2",
+        "took a sertraline OD",
+        "OD on sertraline, pinpoint pupils",
     ],
 )
 def test_an_overdose(text: str) -> None:
     assert places(text) == ["OD"]
 
 
-@pytest.mark.parametrize(("text", "mention"), [("Pt OD'd on paracetamol", "OD'd"), ("She ODed", "ODed"), ("previous ODs", "ODs")])
+@pytest.mark.parametrize(
+    ("text", "mention"), [("Pt OD'd on paracetamol", "OD'd"), ("She ODed", "ODed"), ("previous ODs", "ODs"), ("OD'd, eyes closed", "OD'd")]
+)
 def test_other_forms_of_the_word(text: str, mention: str) -> None:
     assert places(text) == [mention]
 
@@ -49,6 +55,7 @@ def test_other_forms_of_the_word(text: str, mention: str) -> None:
     "text",
     [
         "senna 2 tabs OD",
+        "senna 12 x 30 mg tabs OD",
         "2 paracetamol tablets OD",
         "paracetamol 1 g OD",
         "Omeprazole OD",
@@ -60,6 +67,24 @@ def test_other_forms_of_the_word(text: str, mention: str) -> None:
         "vitreous hemorrhage OD on paracetamol",
         "OD",
         "AOD on paracetamol",
+        "takes omeprazole OD",
+        "taking sertraline OD",
+        "to be taken OD",
+        "given omeprazole OD today",
+        "started on sertraline OD 2 weeks ago",
+        "omeprazole OD x 28 capsules",
+        "omeprazole OD x 28",
+        "omeprazole 20 mg PO OD x 28 tabs",
+        "prednisolone 40 mg PO OD x 2 weeks",
+        "OD x 4 weeks",
+        "senna 75 OD with omeprazole",
+        "senna 40mg PO OD with omeprazole",
+        "senna 1 sachet OD with meds",
+        "metformin SR 500mg tabs OD",
+        "bisoprolol 2.5mg ?OD",
+        "Eylea OD today",
+        "OD on sertraline, pupils unequal",
+        f"OD {'1' * 5000} tabs",  # more digits than `int` reads
     ],
 )
 def test_no_overdose(text: str) -> None:

@@ -15,6 +15,9 @@ from spacy_sapbert.matcher.rhythms import rhythms
         "AF well controlled on bisoprolol",
         "AF and BP controlled",
         "AF treated with digoxin",
+        "AF, rate controlled",
+        "AF, controlled on bisoprolol",
+        "AF, well controlled.",
         "AF since 2010",
         "AF with good rate control",
         "remains in AF",
@@ -29,7 +32,18 @@ def test_a_rhythm(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["AF, VSS", "VSS, AF", "AF overnight", "O/E AF, chest clear", "AF, BP controlled", "PAF controlled", "AFB in sputum", "AF since yesterday"],
+    [
+        "AF, VSS",
+        "VSS, AF",
+        "AF overnight",
+        "O/E AF, chest clear",
+        "AF, BP controlled",
+        "PAF controlled",
+        "AFB in sputum",
+        "AF since yesterday",
+        "AF, treated with ceftriaxone",
+        "VSS, AF, well controlled pain",
+    ],
 )
 def test_no_rhythm_by_its_words(text: str) -> None:
     assert list(rhythms(text)) == []

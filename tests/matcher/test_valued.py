@@ -16,6 +16,7 @@ from spacy_sapbert.matcher.word_lists import sole_meanings
         ("FIM: 58/126, TUG 38 s", [("FIM", "Functional Independence Measure"), ("TUG", "timed up and go test")]),
         ("FIM 2019, FIM 58 mg, fim 58, FIM low, XFIM 58", []),  # a year, a dose
         ("MRC 4/5, MRC 3", []),  # strength of muscles, too
+        ("IDT 3 pm, TMT 2", []),  # a meeting, a joint
         ("MUST 2", []),  # a plain word
         ("BM 4.8", [("BM", "blood glucose")]),
         ("BM x2, BM 3 days ago, BM 1.", []),

@@ -261,9 +261,9 @@ def fit(
     pool: torch.Tensor | None = None  # (concepts, dim), a name of each concept by the table at the start of the epoch
     for step in show:
         if settings.hard and step and step % per_epoch == 0 and len(edges) > 1:  # a single concept has no neighbour
-            one = order[edges + (draw.random(len(edges)) * sizes).astype(np.int64)]
+            sample = order[edges + (draw.random(len(edges)) * sizes).astype(np.int64)]
             with torch.no_grad():
-                pool = features.vectors([material.names[i] for i in one.tolist()], table)
+                pool = features.vectors([material.names[i] for i in sample.tolist()], table)
         if len(shuffled) < settings.batch:
             shuffled = draw.permutation(repeats)
         drawn, grouped = settings.batch, 0
@@ -276,9 +276,9 @@ def fit(
             columns = draw.integers(0, near.shape[1], (grouped, PICKED))
             mine = np.r_[mine, np.take_along_axis(near, columns, axis=1).ravel()]
         mine = np.unique(mine)
-        first = (draw.random(len(mine)) * sizes[mine]).astype(np.int64)
-        other = (first + 1 + (draw.random(len(mine)) * np.maximum(sizes[mine] - 1, 1)).astype(np.int64)) % sizes[mine]
-        at = np.r_[order[edges[mine] + first], order[edges[mine] + other], draw.choice(loose, len(mine) // 16) if len(loose) else loose]
+        one = (draw.random(len(mine)) * sizes[mine]).astype(np.int64)
+        other = (one + 1 + (draw.random(len(mine)) * np.maximum(sizes[mine] - 1, 1)).astype(np.int64)) % sizes[mine]
+        at = np.r_[order[edges[mine] + one], order[edges[mine] + other], draw.choice(loose, len(mine) // 16) if len(loose) else loose]
         texts = [change(material.names[i], str(step)) for i in at.tolist()]
         vectors = features.vectors(texts, table)
         closeness = (vectors * torch.from_numpy(targets[at])).sum(dim=1)
