@@ -154,9 +154,10 @@ class TokenizedNote:
             triggers: (first token, last token + 1, …) of each trigger; no mark inside a trigger ends a clause.
         """
         words, n = self.words, len(self.words)
+        triggers = list(triggers)
         inside = {token for first, last, _ in triggers if last > first + 1 for token in range(first, last)}
         bounds = {0} | fixed
-        counted = self._counted()
+        counted = self._counted({last for _, last, _ in triggers} - fixed)
         for at in self.marks:
             word = words[at]
             if word in _HARD or ((word == "." or word == "?") and at + 1 < n and (at not in inside or self._asks(at)) and self._ends_sentence(at)):
@@ -190,8 +191,14 @@ class TokenizedNote:
         before = next((word for word in reversed(self.words[max(at - 1 - _IN_BRACKETS, 0) : at - 1]) if word in ("(", ")")), ")")
         return before == ")"  # not "(grade 2)"
 
-    def _counted(self) -> set[int]:
-        """Return the full stops of the numbers, from the second one, of a list inside a line: "1. pneumonia 2. AKI 3. anaemia"."""
+    def _counted(self, told: set[int]) -> set[int]:
+        """Return the full stops of the numbers, from the second one, of a list inside a line: "1. pneumonia 2. AKI 3. anaemia".
+
+        A list is whole if a trigger stands directly before it: "denies 1. fever 2. cough", "risks include: 1. bleeding 2. infection".
+
+        Args:
+            told: the tokens after triggers, without those that begin a line or section.
+        """
         found: set[int] = set()
         last, expected = 0, ""  # the character where the last number begins, and what the next one is
         for at in self.marks:
@@ -202,9 +209,15 @@ class TokenizedNote:
             if not touches or not self.text[self.ends[at] : self.ends[at] + 1].isspace():
                 continue
             if number == expected:
-                if start - last > _COUNTED_LINE or "\n" in self.text[last:start]:
+                if start - last > _COUNTED_LINE:
                     continue
-                found.add(at)
+                if "\n" not in self.text[last:start]:
+                    found.add(at)
+                elif self.text[self.ends[at - 2] : start].count("\n") == 0:  # the list goes on only with a number that begins a line
+                    continue
+            elif at - 1 in told or (at > 1 and self.words[at - 2] == ":" and at - 2 in told):
+                expected = ""
+                continue
             last, expected = start, str(int(number) + 1)
         return found
 

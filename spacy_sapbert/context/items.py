@@ -36,7 +36,7 @@ MONTHS = frozenset(
 _DATE_WORDS = 8  # words and marks of a date
 _MINUTES = 60  # four digits that end with this or more are no time
 _ORDERS = frozenset(["restart", "start", "resume", "recommence", "stop", "switch", "repeat", "give", "consider", "remove", "change"])
-_WILL = frozenset(["will", "can", "should", "may", "to"])
+_WILL = frozenset(["will", "can", "should", "may"])
 _AWAITED_WORDS = 12  # words and marks between "until" and what is awaited
 _MOST_WORDS = 4  # a longer item is not one of a list of names
 _LONGEST = 40  # words and marks of the item before or after a statement; what is beyond is not read
@@ -261,7 +261,8 @@ def is_statement(words: Sequence[str], start: int, kinds: Words) -> bool:
 def is_awaited(words: Sequence[str], first: int, last: int, begin: int, kinds: Words) -> bool:
     """Return whether a state is said to be awaited: "until the wound has healed".
 
-    "Until the pain resolved" is in the past, "until it has resolved" is not. "Once" awaits after an order: "restart ramipril once AKI resolved".
+    "Until the pain resolved" is in the past, "until it has resolved" is not. "Once" awaits after an order: "restart ramipril once AKI resolved", but
+    not in "taken to theatre once the shock resolved".
 
     Args:
         words: the tokens of a note.
@@ -274,7 +275,9 @@ def is_awaited(words: Sequence[str], first: int, last: int, begin: int, kinds: W
     near = words[start:last]
     at = next((place for place, word in enumerate(near) if word in kinds.until), None)
     if at is None and "once" in near:
-        return not _WILL.isdisjoint(near[: near.index("once")]) or words[begin] in _ORDERS
+        once = near.index("once")
+        ordered = any(word == "to" and (after in _ORDERS or after == "be") for word, after in zip(near[:once], near[1:once]))
+        return "," not in near[once:] and (ordered or not _WILL.isdisjoint(near[:once]) or words[begin] in _ORDERS)
     return at is not None and not _PRESENT.isdisjoint(near[at:])
 
 
@@ -387,6 +390,8 @@ def is_stated(words: Sequence[str], comma: int, end: int, kinds: Words) -> bool:
         return item[-1] != "0"
     if len(item) > 2 and item[-2] in ("grade", "stage") and item[-1] in _GRADES:  # "oesophagitis grade B"
         return True
+    if item[-1] == "risk" and len(item) > 2:  # "NIPT low risk", but not "bleeding risk"
+        return not (kinds.degree - {"no"}).isdisjoint(item)
     return item[-1] in kinds.stated or item[-1] in kinds.side or item[-2] == "last"
 
 

@@ -59,10 +59,36 @@ _MOST_ITEMS = 30
 _MARKS_PER_WORD = 12  # marks that a scope may have for each word
 _BRACKETED_WORDS = 15  # words and marks before a statement among which an opening bracket is looked for
 _FUTURE = frozenset(["plan", "instructions"])  # kinds of sections where a year may be in the future
-_RESULTS = frozenset(["result", "results", "findings", "report", "outcome"])
+_GO_ON = frozenset(
+    [
+        *(
+            "a",
+            "again",
+            "and",
+            "as",
+            "at",
+            "but",
+            "by",
+            "due",
+            "for",
+            "given",
+            "if",
+            "in",
+            "instead",
+            "including",
+            "now",
+            "on",
+            "option",
+            "options",
+            "or",
+        ),
+        *("risk", "risks", "so", "the", "then", "to", "today", "tomorrow", "using", "versus", "via", "vs", "when", "which", "with", "without"),
+    ]
+)  # words that may follow a treatment that was discussed; others are about it: "discussed lumpectomy results"
+_OFFERED = frozenset(["considered", "for", "if", "needs", "offered", "pending", "possible", "recommended"])  # words before or after what was not done
 _UNABLE = frozenset(["unable", "cannot", "impossible"])
 _UNABLE_WORDS = 8  # words and marks before "without" in which "cannot" is looked for
-_NEW_STATEMENT = frozenset([",", "and", "but", ":", "(", ")"])
+_NEW_STATEMENT = frozenset([",", "and", "but", ":", "(", ")", "because", "due", "has", "is", "secondary", "since", "who"])
 _DASHES = frozenset("-–—")
 _TWO = "both"  # "both negative": the two items before it
 _LEADING = 3  # a trigger begins its clause if fewer words than this stand before it: "About two years ago"
@@ -213,10 +239,12 @@ class Scopes:
     @cached_property
     def _named(self) -> dict[str, AbstractSet[int]]:
         """Category of a trigger with the direction "beside" -> the first tokens of what may follow it: "Was MST 60 bd", "Discussed CABG"; "": findings, for the others."""
+        bounds = set(self.bounds)
         treatments = {
             first
             for end, first in self.mentions.procedure_ends.items()
-            if not names_a_test(self.words[first:end], self.item_words) and _RESULTS.isdisjoint(self.words[end : end + 1])
+            if not names_a_test(self.words[first:end], self.item_words)
+            and (end in bounds or not self.words[end][0].isalpha() or self.words[end] in _GO_ON)
         }
         return {"done": self.mentions.drugs, "planned": treatments, "": frozenset(self.mentions.finding_starts)}
 
@@ -259,10 +287,15 @@ class Scopes:
         if at >= end or self.words[at] != "(":
             return []
         close = next((place for place in range(at, min(end, at + _BRACKETED_WORDS)) if self.words[place] == ")"), at)
-        if not (self.item_words.due | self.item_words.goeson).isdisjoint(self.words[at:close]):
+        if not (self.item_words.due | self.item_words.goeson - {"with"}).isdisjoint(self.words[at:close]):
             return []
-        ends = [last for last in range(at + 1, close + 1) if self.mentions.procedure_ends.get(last, at) > at]
-        return [(self.starts[self.mentions.procedure_ends[last]], self.ends[last - 1]) for last in ends]
+        found = []
+        for last in range(at + 1, close + 1):
+            first = self.mentions.procedure_ends.get(last, at)
+            offered = self.words[first - 1] in _OFFERED or self.words[last] in _OFFERED - {"for"}  # "(for PCI)", but not "(PCI for STEMI)"
+            if first > at and not offered and not names_a_test(self.words[first:last], self.item_words):
+                found.append((self.starts[first], self.ends[last - 1]))
+        return found
 
     def _after_answer(self, start: int, first: int) -> int:
         """Return the token after the answer of another label between token `start` and the answer at token `first`: "Rash: no" in "Cough: yes, Rash: no"."""
@@ -283,14 +316,23 @@ class Scopes:
         return comma if place < len(self.terminators.doubts) and self.terminators.doubts[place] < first else start
 
     def _last_listed(self, start: int, first: int, begin: int) -> int:
-        """Return where the last item between token `start` and "resolved" at token `first` begins, if an item has a figure: "arm power 1/5, hemianopia, neglect resolved".
+        """Return where the last item between token `start` and "resolved" at token `first` begins, if a finding has a figure: "arm weakness 1/5, hemianopia, neglect resolved".
 
-        Otherwise `start`: all of "nausea, vomiting resolved" are over. The clause begins at token `begin`.
+        Otherwise `start`: all of "nausea, vomiting resolved" and "day 3: nausea, vomiting resolved" are over. The clause begins at token `begin`.
         """
-        if not any(word.isdigit() for word in self.words[start:first]):
+        if not self._has_figure(start, first, begin):
             return start
         last = last_item(self.words, start, first, self.mentions.findings.keys(), self.item_words)
         return max(start, listed_items(self.words, last, begin, self.item_words, joined=False)) if last > start else start
+
+    def _has_figure(self, start: int, end: int, begin: int) -> bool:
+        """Return whether a figure from token `start` to token `end` - 1 follows a mention in its item, in a clause that begins at token `begin`: "weakness 1/5", but not "day 3"."""
+        named = False
+        for at in range(max(begin, start - _BRACKETED_WORDS), end):
+            named = (named and self.words[at] not in _ENDS_ITEM) or at in self.mentions.mention_ends
+            if named and at >= start and self.words[at].isdigit():
+                return True
+        return False
 
     def _in_brackets(self, start: int, first: int) -> int:
         """Return the token after an opening bracket between token `start` and token `first`, if a mention begins in it: "NIPE due (red reflex not seen)"."""
@@ -310,9 +352,12 @@ class Scopes:
         return last_item(self.words, start, first, self.mentions.findings.keys(), self.item_words)
 
     def _after_value(self, start: int, first: int) -> int:
-        """Return the token after the last comma between token `start` and token `first`, if a figure stands before it: "MoCA" in "AMTS 3/10, MoCA 14 last year"."""
+        """Return the token after the last comma between token `start` and token `first`, if it stands between a figure and a mention.
+
+        It is "MoCA" in "AMTS 3/10, MoCA 14 last year". "Fracture of C6, repaired last year" has none.
+        """
         comma = next((at for at in range(first - 1, start, -1) if self.words[at] == ","), None)
-        return comma + 1 if comma is not None and comma + 1 < first and self.words[comma - 1].isdigit() else start
+        return comma + 1 if comma is not None and comma + 1 in self.mentions.mention_ends and self.words[comma - 1].isdigit() else start
 
     def _after_dose(self, start: int, first: int) -> int:
         """Return the token after the last item with the dose of a drug or a score between token `start` and a denial at token `first`.

@@ -372,6 +372,11 @@ def test_a_treatment_that_goes_on_is_not_past(text: str, mentions: list[str], wa
         ("NSTEMI 2019 (PCI to LAD)", ["f:NSTEMI", "p:PCI"], ["historical", "historical"]),
         ("NSTEMI 2019 (on aspirin, awaiting CABG)", ["f:NSTEMI", "p:CABG"], ["historical", "hypothetical"]),
         ("MI 2019 (echo today normal), PCI", ["f:MI", "p:PCI"], ["historical", "-"]),
+        ("MI 2019 (echo EF 40%)", ["f:MI", "p:echo"], ["historical", "-"]),
+        ("NSTEMI 2019 (PCI with stent)", ["f:NSTEMI", "p:PCI"], ["historical", "historical"]),
+        ("NSTEMI 2019 (PCI for STEMI)", ["f:NSTEMI", "p:PCI"], ["historical", "historical"]),
+        ("NSTEMI 2019 (for PCI)", ["f:NSTEMI", "p:PCI"], ["historical", "-"]),
+        ("NSTEMI 2019 (PCI", ["f:NSTEMI", "p:PCI"], ["historical", "-"]),
         ("Caudal epidural x2 Feb 2019 and TENS", ["p:Caudal epidural", "p:TENS"], ["historical", "-"]),
     ],
 )
@@ -384,6 +389,10 @@ def test_a_date_after_an_event_holds_for_the_operation_in_brackets(text: str, me
     [
         ("R hemiparesis UL 1/5 LL 3/5, R HH, R neglect resolved.", ["f:R hemiparesis", "f:R HH", "f:R neglect"], ["-", "-", "historical"]),
         ("Fever, cough resolved.", ["f:Fever", "f:cough"], ["historical", "historical"]),
+        ("Day 3: nausea, vomiting resolved.", ["f:nausea", "f:vomiting"], ["historical", "historical"]),
+        ("Fracture C6, surgically repaired 10 years ago.", ["f:Fracture"], ["historical"]),
+        ("Discectomy L4/5, 5 years ago.", ["p:Discectomy"], ["historical"]),
+        ("AMTS 3/10, MoCA 14 last yr.", ["p:AMTS", "p:MoCA"], ["-", "historical"]),
         ("Pain 3/10, fever and cough resolved.", ["f:fever", "f:cough"], ["historical", "historical"]),
         ("IgA <0.07 -> sIgAD likely", ["f:IgA", "f:sIgAD"], ["-", "uncertain"]),
         ("Ferritin 8 → anaemia likely", ["f:Ferritin", "f:anaemia"], ["-", "uncertain"]),
@@ -429,3 +438,15 @@ def test_long_short_notes_take_linear_time(piece: str) -> None:
         return time.process_time() - start
 
     assert seconds(4000) < 20 * seconds(500) + 1
+
+
+@pytest.mark.parametrize(
+    ("text", "mentions", "wanted"),
+    [
+        ("1. AF 2. HTN\n3. ?PE 4. cough", ["f:PE", "f:cough"], ["uncertain", "-"]),
+        ("1. AF\n2. ?PE 3. cough", ["f:PE", "f:cough"], ["uncertain", "-"]),
+        ("denies 1. fever 2. cough\n1. ?PE 2. rash", ["f:fever", "f:cough", "f:PE", "f:rash"], ["negated", "negated", "uncertain", "-"]),
+    ],
+)
+def test_a_list_inside_a_line_may_go_on_in_the_next_line(text: str, mentions: list[str], wanted: list[str]) -> None:
+    assert statuses(text, *mentions) == wanted
