@@ -28,10 +28,10 @@ _COMPARED = frozenset(
 _THEN = frozenset(["then", "later", "subsequently", "since", "but", ","])
 _STATEMENT_WORDS = 6  # words between "the" and its verb
 MONTHS = frozenset(
-    [
-        *("jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "sept", "oct", "nov", "dec", "january", "february", "march", "april"),
-        *("june", "july", "august", "september", "october", "november", "december"),
-    ]
+    """
+    jan feb mar apr may jun jul aug sep sept oct nov dec
+    january february march april june july august september october november december
+    """.split()  # noqa: SIM905
 )
 _DATE_WORDS = 8  # words and marks of a date
 _MINUTES = 60  # four digits that end with this or more are no time

@@ -59,32 +59,13 @@ _MOST_ITEMS = 30
 _MARKS_PER_WORD = 12  # marks that a scope may have for each word
 _BRACKETED_WORDS = 15  # words and marks before a statement among which an opening bracket is looked for
 _FUTURE = frozenset(["plan", "instructions"])  # kinds of sections where a year may be in the future
+# words that may follow a treatment that was discussed; others are about it: "discussed lumpectomy results"
 _GO_ON = frozenset(
-    [
-        *(
-            "a",
-            "again",
-            "and",
-            "as",
-            "at",
-            "but",
-            "by",
-            "due",
-            "for",
-            "given",
-            "if",
-            "in",
-            "instead",
-            "including",
-            "now",
-            "on",
-            "option",
-            "options",
-            "or",
-        ),
-        *("risk", "risks", "so", "the", "then", "to", "today", "tomorrow", "using", "versus", "via", "vs", "when", "which", "with", "without"),
-    ]
-)  # words that may follow a treatment that was discussed; others are about it: "discussed lumpectomy results"
+    """
+    a again and as at but by due for given if in instead including now on option options or risk risks so the then to today tomorrow using versus via vs
+    when which with without
+    """.split()  # noqa: SIM905
+)
 _OFFERED = frozenset(["considered", "for", "if", "needs", "offered", "pending", "possible", "recommended"])  # words before or after what was not done
 _UNABLE = frozenset(["unable", "cannot", "impossible"])
 _UNABLE_WORDS = 8  # words and marks before "without" in which "cannot" is looked for

@@ -80,6 +80,12 @@ def short_forms() -> dict[str, ShortForm]:
     return {form: ShortForm(tuple(hint.concept for hint, _, _ in rows), all(capitals for _, _, capitals in rows)) for form, rows in short.items()}
 
 
+def sole_meanings() -> dict[str, str]:
+    """Return the abbreviations of the table, normalised, that have one meaning, each with this meaning."""
+    found = {form: {hint.concept: hint.meaning for hint, _, _ in rows} for form, rows in _rows().items()}
+    return {form: meaning for form, meanings in found.items() if len(meanings) == 1 for meaning in meanings.values()}
+
+
 def _levels(text: str) -> set[str]:
     """Return the levels of the spine, and other letters with a number, in small letters."""
     return {found[0].lower() for found in _LEVEL.finditer(text)}

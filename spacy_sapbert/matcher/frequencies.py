@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from .beside import DRUG
 from .joining import Match
 from .overdoses import OVERDOSE, is_about_eyes
-from .products import DRUG
 
 _READ = 24  # characters before a frequency in which its dose begins
 _FREQUENCY = re.compile(r"O[DMN]|BD|S[CLQ]|PR")

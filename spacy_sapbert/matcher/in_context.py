@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 
 from ..context.sections import MEDICATIONS, find_sections, section_at
-from .beside import FINDING, glued
+from .beside import DRUG, FINDING, glued
 from .contrast import PROCEDURE
 from .hash_fractures import hash_fractures
 from .headed import headed
@@ -20,7 +20,6 @@ from .listed import Listed, listed
 from .lookup import Lookup
 from .on_air import on_air
 from .overdoses import overdoses
-from .products import DRUG
 from .results import LEVEL, READ, has_result
 from .rhythms import rhythms
 from .short_lists import short_lists
@@ -114,10 +113,7 @@ def as_normal(matches: list[Match], text: str, lookup: Lookup) -> list[Match]:
         for i, (test, one) in enumerate(zip(matches, matches[1:]), 1)
         if text[one.start : one.end] == "NAD" and lookup.group_of(test.label) == PROCEDURE and text[test.end : one.start].strip(" \t:-") == ""
     ]
-    label = lookup.labels_of([NORMAL])[0] if at else None
-    if label is None:
-        return matches
-    return [one._replace(label=label.partition("\t")[0], corrected=NORMAL) if i in at else one for i, one in enumerate(matches)]
+    return _looked_up(matches, dict.fromkeys(at, NORMAL), lookup)
 
 
 def as_vaccines(matches: list[Match], text: str, lookup: Lookup) -> list[Match]:
@@ -133,12 +129,15 @@ def as_vaccines(matches: list[Match], text: str, lookup: Lookup) -> list[Match]:
 
 def _with_word(matches: list[Match], at: Iterable[int], word: str, text: str, lookup: Lookup) -> list[Match]:
     """Return the matches; those at some positions are looked up with a word after them, if this is a name."""
-    at = list(at)
-    if not at:
+    return _looked_up(matches, {i: f"{matches[i].corrected or text[matches[i].start : matches[i].end]} {word}" for i in at}, lookup)
+
+
+def _looked_up(matches: list[Match], names: dict[int, str], lookup: Lookup) -> list[Match]:
+    """Return the matches; those at the positions in `names` are looked up as these, if they are names."""
+    if not names:
         return matches
-    names = [f"{matches[i].corrected or text[matches[i].start : matches[i].end]} {word}" for i in at]
     made = list(matches)
-    for i, name, label in zip(at, names, lookup.labels_of(names)):
+    for (i, name), label in zip(names.items(), lookup.labels_of(list(names.values()))):
         if label is not None:
             made[i] = made[i]._replace(label=label.partition("\t")[0], corrected=name)
     return made

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from .beside import DRUG
 from .lookup import Lookup
-from .products import DRUG
 from .reading import Reading
 
 LISTED = "DISO"  # semantic group of the names that are split where they list several: "fever and chills", not "head and neck"

@@ -6,9 +6,9 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 
+from .beside import DRUG
 from .joining import Match
 from .listed import Listed
-from .products import DRUG
 
 OVERDOSE = "overdose"
 MANY = 10  # tablets; so many are no dose of one day
@@ -82,7 +82,7 @@ def overdoses(text: str, names: Sequence[Match], groups: Sequence[str]) -> Itera
         groups: their semantic groups.
     """
     drugs: list[Match] | None = None
-    for found in _OD.finditer(text) if "OD" in text else ():
+    for found in _OD.finditer(text):
         start, end = found.span()
         if not found["verb"] and is_about_eyes(text, start, end):
             continue

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from .beside import DRUG
 from .joining import Match
 
-DRUG = "CHEM"
 _FORMS = frozenset(["xr", "er", "sr", "cr", "dr", "ir", "la", "xl", "cd", "sa", "ec", "hfa", "odt", "otc"])  # release and dose forms
 _KINDS = frozenset(["cough", "cold", "flu", "sinus", "allergy", "congestion", "nasal", "chest"])
 _NEXT = re.compile(r"[ \t]{1,2}|-")  # between a drug and the first such word; "Lisinopril - Cough" is an allergy and its reaction

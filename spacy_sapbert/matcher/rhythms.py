@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from .listed import Listed
 
 _NEAR = 24  # characters before it that are read
+_AF = re.compile(r"(?<![^\W_])AF(?![^\W_])")
 _BEFORE = re.compile(
     r"(?:\b(?:h/o|hx|hx of|history of|PMH)[ \t:-]*|\b(?:(?:(?:back|currently|goes|going|is|now|remain(?:s|ed|ing)?|still|was|went)[ \t]+)?(?:in|into)|asymptomatic|chronic|controlled|existing|fast|known|long[ -]?standing|"
     r"new|new-?onset|(?:non-?)?valvular|paroxysmal|permanent|persist(?:ent|ing)|post-?op(?:erative)?|rapid|recurrent|refractory|slow|symptomatic|uncontrolled|underlying)[ \t]+)$",
@@ -32,10 +33,7 @@ def rhythms(text: str) -> Iterator[Listed]:
     Args:
         text: the note.
     """
-    at = text.find("AF")
-    while at >= 0:
-        end = at + 2
-        alone = not (text[at - 1 : at].isalnum() or text[end : end + 1].isalnum()) if at else not text[end : end + 1].isalnum()
-        if alone and (_AFTER.match(text, end) or _BEFORE.search(text, max(0, at - _NEAR), at)):
-            yield Listed(at, end, "atrial fibrillation")
-        at = text.find("AF", end)
+    for found in _AF.finditer(text):
+        start, end = found.span()
+        if _AFTER.match(text, end) or _BEFORE.search(text, max(0, start - _NEAR), start):
+            yield Listed(start, end, "atrial fibrillation")

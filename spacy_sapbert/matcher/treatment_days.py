@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from .beside import DRUG
 from .joining import Match
-from .products import DRUG
 
 _DAY = re.compile(r"[dD]\d{1,2}")
 _BETWEEN = re.compile(r"[ \t]*[(/-]?[ \t]*")

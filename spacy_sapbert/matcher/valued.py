@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator
 from functools import lru_cache
 
+from ..context.sense_words import sole_meanings
 from .listed import Listed
-from .word_lists import abbreviations, is_plain, meant_abbreviations, sole_meanings
+from .word_lists import abbreviations, is_plain, meant_abbreviations
 
 # also an interdisciplinary team ("IDT 3 pm"), a grade of strength, the Rivermead mobility index, and a tarsometatarsal joint
 _SEVERAL = frozenset(["IDT", "MRC", "RMI", "TMT"])
@@ -45,7 +46,7 @@ def _scores() -> dict[str, str]:
     """Return short form -> what it stands for."""
     other = {word.lower() for word in abbreviations()} | meant_abbreviations()
     return {
-        short: meaning
-        for short, meaning in sole_meanings().items()
-        if len(short) > 2 and short not in _SEVERAL and _KIND.search(meaning) and short.lower() not in other and not is_plain(short.lower())
+        form.upper(): meaning
+        for form, meaning in sole_meanings().items()
+        if len(form) > 2 and form.upper() not in _SEVERAL and _KIND.search(meaning) and form not in other and not is_plain(form)
     }

@@ -11,7 +11,6 @@ DATA = Path(__file__).parents[1] / "data"
 PLAIN_WORDS = DATA / "plain_words.txt"
 KNOWN_WORDS = DATA / "known_words.txt.xz"
 SENSES = DATA / "abbreviations.tsv"
-SENSE_WORDS = DATA / "sense_words.tsv"
 MEANINGS = DATA / "senses" / "meanings.tsv"
 _NOT_PLAIN = frozenset(["testes", "palps"])  # names that look like a form of a plain word: "test"; "palp" is palpation
 _DOUBLED = re.compile(r"(\w+?([bdgmnprt]))\2(?:ed|ing)")
@@ -71,16 +70,6 @@ def abbreviations() -> frozenset[str]:
     with open(SENSES, encoding="utf-8") as file:
         rows = (line.rstrip("\n").split("\t") for line in file if not line.startswith("#"))
         return frozenset(row[0] for row in rows if len(row) > 2 and row[2].startswith("C"))
-
-
-@lru_cache(maxsize=1)
-def sole_meanings() -> dict[str, str]:
-    """Return the abbreviations, in capitals, that have one meaning in the table of sense words, each with this meaning."""
-    rows = [line.split("\t") for line in SENSE_WORDS.read_text(encoding="utf-8").splitlines() if not line.startswith("#")][1:]
-    found: dict[str, dict[str, str]] = {}  # abbreviation -> concept -> meaning
-    for abbreviation, concept, meaning, _, _ in rows:
-        found.setdefault(abbreviation.upper(), {})[concept] = meaning
-    return {short: next(iter(meanings.values())) for short, meanings in found.items() if len(meanings) == 1}
 
 
 @lru_cache(maxsize=1)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from name_matchers import written
 
+from spacy_sapbert.context.sense_words import sole_meanings
 from spacy_sapbert.matcher.valued import valued
-from spacy_sapbert.matcher.word_lists import sole_meanings
 
 
 @pytest.mark.parametrize(
@@ -37,5 +37,5 @@ def test_a_score_before_its_value_is_a_mention():
 
 def test_abbreviations_with_one_meaning():
     meanings = sole_meanings()
-    assert meanings["FIM"] == "Functional Independence Measure"
-    assert "BM" not in meanings
+    assert meanings["fim"] == "Functional Independence Measure"
+    assert "bm" not in meanings
