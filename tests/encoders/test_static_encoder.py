@@ -243,7 +243,7 @@ def test_a_damaged_folder_is_refused(ours: Path, what: str) -> None:
 
 
 def test_what_ships_is_small_and_knows_synonyms(shipped: Any) -> None:
-    assert sum(path.stat().st_size for path in Path(module.fast_encoder()).iterdir()) < 10_000_000
+    assert sum(path.stat().st_size for path in Path(module.fast_encoder()).iterdir()) < 20_000_000  # the most that the table may take in the wheel
     names = ["myocardial infarction", "hypertension", "neoplasm of the kidney", "dyspnea", "seizure"]
     asked = ["heart attack", "high blood pressure", "renal tumour", "shortness of breath", "epileptic fits"]
     cosines = shipped.predict(asked) @ shipped.predict(names).T
