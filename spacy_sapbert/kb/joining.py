@@ -19,6 +19,8 @@ The builder's own rules follow every mapping. The rules here also compare names:
    of rule 3 also hold here, except that SNOMED CT's codes tell no CUIs apart, because it has disorders and findings with the same name. The
    concept takes a CUI below C1000000 first (lists and corpora that name one of two use the lower one in 51 of 89 pairs); of several, the one
    that most sources name or map to, then the oldest.
+5. A list says which terms without a CUI have the meaning of a CUI. A concept that still has no CUI after rules 1 to 4 joins the concept of the CUI
+   that the list gives one of its terms, if that concept has no term of the same source. The list changes no other concept.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from __future__ import annotations
 import re
 import sqlite3
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import NamedTuple
@@ -71,10 +73,12 @@ class Joins:
 
     Attributes:
         hidden: terms whose CUIs are ignored, to measure the rules.
+        listed: term -> CUI with the same meaning, see rule 5.
         decisions: all decisions, in order.
     """
 
     hidden: Collection[str] = frozenset()
+    listed: Mapping[str, str] = field(default_factory=dict)
     decisions: list[Joined] = field(default_factory=list)
 
     def say(self, what: str, term: str, concept: str, name: str, reason: str) -> None:
@@ -308,6 +312,7 @@ class _Assignment:
             self._enter(places, cui, group)
         self._by_name(keys, doubtful, places)
         twins = self._twins(keys, places)
+        self._by_list(keys, twins, places)
         return [(group.terms, twins.get(keys[number], keys[number])) for number, group in enumerate(self.groups) if number in keys], twins
 
     def _enter(self, places: dict[str, _Place], key: str, group: _Group) -> None:
@@ -471,6 +476,29 @@ class _Assignment:
         """Return whether rule 4 will make one concept of CUIs that have the same preferred name."""
         sets = [_Twins({cui}, places[cui], self.naming[cui]) for cui in cuis]
         return all(one.may_join(other) for one, other in combinations(sets, 2))
+
+    # -- 5. the list ---------------------------------------------------------------------------------------------------------
+
+    def _by_list(self, keys: dict[int, str], twins: dict[str, str], places: dict[str, _Place]) -> None:
+        """Change the keys of concepts without a CUI to the CUI that `Joins.listed` gives one of their terms."""
+        sources: dict[str, set[str]] = defaultdict(set)  # CUI of a concept, or a key without a CUI -> sources of its terms
+        for key, place in places.items():
+            sources[twins.get(key, key)] |= place.sources
+        members: dict[str, list[int]] = defaultdict(list)
+        for number, key in keys.items():
+            if not is_cui(key):
+                members[key].append(number)
+        for key, numbers in members.items():
+            listed = {self.joins.listed[term]: term for number in numbers for term in self.groups[number].terms if term in self.joins.listed}
+            for cui, term in listed.items():
+                concept = twins.get(cui, cui)
+                if both := sources[concept] & sources[key]:
+                    self.joins.say("kept apart", term, concept, "", f"the list has it, but another term of {', '.join(sorted(both))} has this CUI")
+                    continue
+                self.joins.say("joined", term, concept, "", "the list has it")
+                keys.update(dict.fromkeys(numbers, concept))
+                sources[concept] |= sources[key]
+                break
 
     def _may_join(self, group: _Group, codes: dict[str, set[str]], place: _Place) -> bool:
         if place.sources & group.sources:

@@ -207,6 +207,30 @@ def test_hidden_mappings_are_not_looked_at(tmp_path: Path) -> None:
     assert where(built(tmp_path / "b", *concepts, joins=Joins(hidden={"HP:1"}))[0], "HP:1") == "HP:1"
 
 
+def test_the_list_joins_what_no_rule_joins_and_changes_nothing_else(tmp_path: Path) -> None:
+    concepts = [
+        term("MONDO:1", "MONDO", "diaper rash", cuis=("C0000001",)),
+        term("NCIT:C1", "NCI", "Nappy rash"),
+        term("SYMP:1", "SYMP", "nappy rash"),  # joins NCIt's term by its name
+        term("MONDO:2", "MONDO", "rash of the buttocks"),
+        term("HP:1", "HPO", "Gout", cuis=("C0000002",)),
+        term("MESH:D1", "MSH", "itching"),
+    ]
+    list_ = {"NCIT:C1": "C0000001", "MONDO:2": "C0000001", "HP:1": "C0000001", "MESH:D1": "C0000003", "MESH:D9": "C0000001"}
+    kb, joins = built(tmp_path / "a", *concepts, joins=Joins(listed=list_))
+    assert where(kb, "NCIT:C1") == where(kb, "SYMP:1") == where(kb, "MONDO:1") == "C0000001"
+    assert where(kb, "MONDO:2") == "MONDO:2"  # the concept has a term of MONDO
+    assert where(kb, "HP:1") == "C0000002"  # its source gives it a CUI
+    assert where(kb, "MESH:D1") == "C0000003"  # of a concept without other terms
+    assert [(d.what, d.term, d.concept) for d in joins.decisions if "the list" in d.reason] == [
+        ("joined", "NCIT:C1", "C0000001"),
+        ("kept apart", "MONDO:2", "C0000001"),
+        ("joined", "MESH:D1", "C0000003"),
+    ]
+    without, _ = built(tmp_path / "b", *concepts)
+    assert where(without, "NCIT:C1") == where(without, "SYMP:1") == "NCIT:C1"
+
+
 def test_without_the_rules_all_is_as_mapped(tmp_path: Path) -> None:
     concepts = [term("HP:1", "HPO", "one", cuis=("C0000001",)), term("HP:2", "HPO", "other", cuis=("C0000001",))]
     kb = build_kb([Source("made up", concepts)], tmp_path / "kb")

@@ -22,6 +22,7 @@ from spacy_sapbert.kb.joining import Joins
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
 from .eponyms import short_names
+from .mappings import known_mappings
 from .mesh import ENTRY
 from .senses import joined, read_senses
 from .sources import ORIGINS, PATIENTS, file_of, is_there, open_sources, release_of
@@ -74,7 +75,7 @@ def make(assets: Path, out: Path, senses: Path, report: Path, *, kb: Path | None
     Raises:
         SapbertError: E004, E401, see `sources.file_of`; and the errors of the readers.
     """
-    joins = Joins()
+    joins = Joins(listed=known_mappings())
     with tempfile.TemporaryDirectory() as scratch:
         folder = kb or Path(scratch) / "kb"
         made = build_kb(open_sources(assets), folder, joins=joins, progress=progress)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import lzma
+import re
 from pathlib import Path
 
 import pytest
@@ -172,6 +173,12 @@ def test_wrong_mappings_are_left_out() -> None:
     assert (tss.cuis, tss.codes) == (["C0600327"], [("DOID", "14115")])
     assert artery.cuis == ["C0000001"]
     assert same.same_as == ["MESH:D000001"]
+
+
+def test_our_own_cuis_of_terms_are_well_formed() -> None:
+    rows = [line.split("\t") for line in mappings.SAME.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
+    assert len(rows) == len(mappings.known_mappings()) > 100  # no term twice
+    assert all(re.fullmatch(r"[A-Za-z0-9]+:\S+", term) and re.fullmatch(r"C\d{7}", cui) and name for term, cui, name in rows)
 
 
 def test_our_own_names_have_known_types_and_no_concept_twice() -> None:
