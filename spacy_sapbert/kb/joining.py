@@ -20,7 +20,8 @@ The builder's own rules follow every mapping. The rules here also compare names:
    concept takes a CUI below C1000000 first (lists and corpora that name one of two use the lower one in 51 of 89 pairs); of several, the one
    that most sources name or map to, then the oldest.
 5. A list says which terms without a CUI have the meaning of a CUI. A concept that still has no CUI after rules 1 to 4 joins the concept of the CUI
-   that the list gives one of its terms, if that concept has no term of the same source. The list changes no other concept.
+   that the list gives one of its terms, if a source has this CUI, and that concept has no term of the same source. Kinds and codes are not
+   compared: the list was checked by its readers. It changes no other concept.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class Joined(NamedTuple):
     """One decision.
 
     Attributes:
-        what: "joined" (by name), "moved" (from a CUI that others name differently), "kept apart" (a mapping was not followed), "twin" (a CUI
+        what: "joined" (by name, or by the list of rule 5), "moved" (from a CUI that others name differently), "kept apart" (a mapping was not followed), "twin" (a CUI
             with the same meaning as the concept's).
         term: the first term of the group that was decided about.
         concept: the concept that it was decided for or against.
@@ -312,7 +313,7 @@ class _Assignment:
             self._enter(places, cui, group)
         self._by_name(keys, doubtful, places)
         twins = self._twins(keys, places)
-        self._by_list(keys, twins, places)
+        self._by_list(keys, twins)
         return [(group.terms, twins.get(keys[number], keys[number])) for number, group in enumerate(self.groups) if number in keys], twins
 
     def _enter(self, places: dict[str, _Place], key: str, group: _Group) -> None:
@@ -479,26 +480,26 @@ class _Assignment:
 
     # -- 5. the list ---------------------------------------------------------------------------------------------------------
 
-    def _by_list(self, keys: dict[int, str], twins: dict[str, str], places: dict[str, _Place]) -> None:
+    def _by_list(self, keys: dict[int, str], twins: dict[str, str]) -> None:
         """Change the keys of concepts without a CUI to the CUI that `Joins.listed` gives one of their terms."""
-        sources: dict[str, set[str]] = defaultdict(set)  # CUI of a concept, or a key without a CUI -> sources of its terms
-        for key, place in places.items():
-            sources[twins.get(key, key)] |= place.sources
+        sources: dict[str, set[str]] = {cui: set() for cui in self.exact if is_cui(cui)}  # CUI of a concept, or a key without a CUI -> sources
         members: dict[str, list[int]] = defaultdict(list)
         for number, key in keys.items():
+            sources.setdefault(twins.get(key, key), set()).update(self.groups[number].sources)
             if not is_cui(key):
                 members[key].append(number)
         for key, numbers in members.items():
-            listed = {self.joins.listed[term]: term for number in numbers for term in self.groups[number].terms if term in self.joins.listed}
-            for cui, term in listed.items():
-                concept = twins.get(cui, cui)
-                if both := sources[concept] & sources[key]:
+            for term in (term for number in numbers for term in self.groups[number].terms if term in self.joins.listed):
+                concept = twins.get(self.joins.listed[term], self.joins.listed[term])
+                if concept not in sources:
+                    self.joins.say("kept apart", term, concept, "", "the list has it, but no source has this CUI")
+                elif both := sources[concept] & sources[key]:
                     self.joins.say("kept apart", term, concept, "", f"the list has it, but another term of {', '.join(sorted(both))} has this CUI")
-                    continue
-                self.joins.say("joined", term, concept, "", "the list has it")
-                keys.update(dict.fromkeys(numbers, concept))
-                sources[concept] |= sources[key]
-                break
+                else:
+                    self.joins.say("joined", term, concept, "", "the list has it")
+                    keys.update(dict.fromkeys(numbers, concept))
+                    sources[concept] |= sources[key]
+                    break
 
     def _may_join(self, group: _Group, codes: dict[str, set[str]], place: _Place) -> bool:
         if place.sources & group.sources:

@@ -215,20 +215,40 @@ def test_the_list_joins_what_no_rule_joins_and_changes_nothing_else(tmp_path: Pa
         term("MONDO:2", "MONDO", "rash of the buttocks"),
         term("HP:1", "HPO", "Gout", cuis=("C0000002",)),
         term("MESH:D1", "MSH", "itching"),
+        term("MESH:D2", "MSH", "Rash from diapers"),
+        term("MESH:D3", "MSH", "Rash from nappies"),
     ]
-    list_ = {"NCIT:C1": "C0000001", "MONDO:2": "C0000001", "HP:1": "C0000001", "MESH:D1": "C0000003", "MESH:D9": "C0000001"}
-    kb, joins = built(tmp_path / "a", *concepts, joins=Joins(listed=list_))
-    assert where(kb, "NCIT:C1") == where(kb, "SYMP:1") == where(kb, "MONDO:1") == "C0000001"
+    one = "C0000001"
+    listed = {"NCIT:C1": one, "MONDO:2": one, "HP:1": one, "MESH:D1": "C0000003", "MESH:D2": one, "MESH:D3": one, "MESH:D9": one}
+    kb, joins = built(tmp_path / "a", *concepts, joins=Joins(listed=listed))
+    assert where(kb, "NCIT:C1") == where(kb, "SYMP:1") == where(kb, "MONDO:1") == where(kb, "MESH:D2") == one
     assert where(kb, "MONDO:2") == "MONDO:2"  # the concept has a term of MONDO
     assert where(kb, "HP:1") == "C0000002"  # its source gives it a CUI
-    assert where(kb, "MESH:D1") == "C0000003"  # of a concept without other terms
+    assert where(kb, "MESH:D1") == "MESH:D1"  # no source has the CUI
+    assert where(kb, "MESH:D3") == "MESH:D3"  # the first of MeSH's two terms is there
     assert [(d.what, d.term, d.concept) for d in joins.decisions if "the list" in d.reason] == [
-        ("joined", "NCIT:C1", "C0000001"),
-        ("kept apart", "MONDO:2", "C0000001"),
-        ("joined", "MESH:D1", "C0000003"),
+        ("joined", "NCIT:C1", one),
+        ("kept apart", "MONDO:2", one),
+        ("kept apart", "MESH:D1", "C0000003"),
+        ("joined", "MESH:D2", one),
+        ("kept apart", "MESH:D3", one),
     ]
     without, _ = built(tmp_path / "b", *concepts)
     assert where(without, "NCIT:C1") == where(without, "SYMP:1") == "NCIT:C1"
+
+
+def test_the_list_takes_the_next_cui_and_follows_twins(tmp_path: Path) -> None:
+    concepts = [
+        term("MONDO:1", "MONDO", "sleeplessness", cuis=("C0000001",)),
+        Concept("C0000002", "RXNORM", names=[Name("sleeplessness", "RXNORM", term_type="PT", rank=0)], types=["T047"]),  # a twin of the first
+        term("NCIT:C1", "NCI", "Cannot sleep"),
+        term("MESH:D1", "MSH", "cannot sleep"),  # one concept with NCIt's
+        term("MESH:D2", "MSH", "cough", cuis=("C0000003",)),
+    ]
+    kb, _ = built(tmp_path, *concepts, joins=Joins(listed={"NCIT:C1": "C0000003", "MESH:D1": "C0000002"}))
+    assert where(kb, "C0000002") == where(kb, "MONDO:1") == "C0000001"
+    assert where(kb, "NCIT:C1") == where(kb, "MESH:D1") == "C0000001"  # C0000003 has a term of MeSH
+    assert where(kb, "MESH:D2") == "C0000003"
 
 
 def test_without_the_rules_all_is_as_mapped(tmp_path: Path) -> None:

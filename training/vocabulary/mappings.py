@@ -1,7 +1,7 @@
 """Correct the mappings of the sources: leave out wrong ones, and list CUIs that the sources lack.
 
 With a wrong mapping, two concepts become one: "subcutaneous adipose tissue" was a name of panniculitis. Without a mapping, one meaning is two
-concepts: NCIt's diaper dermatitis has no CUI, and its name "nappy rash" was found without one.
+concepts: NCIt's diaper dermatitis was another concept than C0011974, and a mention "nappy rash" had no CUI.
 """
 
 from __future__ import annotations
