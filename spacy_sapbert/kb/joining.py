@@ -53,8 +53,8 @@ class Joined(NamedTuple):
     """One decision.
 
     Attributes:
-        what: "joined" (by name, or by the list of rule 5), "moved" (from a CUI that others name differently), "kept apart" (a mapping was not followed), "twin" (a CUI
-            with the same meaning as the concept's).
+        what: "joined" (by name, or by the list of rule 5), "moved" (from a CUI that others name differently), "kept apart" (a mapping or the list
+            was not followed), "twin" (a CUI with the same meaning as the concept's).
         term: the first term of the group that was decided about.
         concept: the concept that it was decided for or against.
         name: the name that decided; "" for none.

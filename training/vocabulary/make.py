@@ -22,10 +22,9 @@ from spacy_sapbert.kb.joining import Joins
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 
 from .eponyms import short_names
-from .mappings import known_mappings
 from .mesh import ENTRY
 from .senses import joined, read_senses
-from .sources import ORIGINS, PATIENTS, file_of, is_there, open_sources, release_of
+from .sources import ORIGINS, PATIENTS, file_of, is_there, listed_cuis, open_sources, own_rows, release_of
 
 WRONG = Path(__file__).with_name("wrong_names.tsv")
 COLUMNS = ("concept_id", "name", "source", "term_type", "rank", "types", "codes", "terms", "retired", "definition")
@@ -75,7 +74,7 @@ def make(assets: Path, out: Path, senses: Path, report: Path, *, kb: Path | None
     Raises:
         SapbertError: E004, E401, see `sources.file_of`; and the errors of the readers.
     """
-    joins = Joins(listed=known_mappings())
+    joins = Joins(listed=listed_cuis())
     with tempfile.TemporaryDirectory() as scratch:
         folder = kb or Path(scratch) / "kb"
         made = build_kb(open_sources(assets), folder, joins=joins, progress=progress)
@@ -144,8 +143,7 @@ def _write_table(kb: KnowledgeBase, out: Path, assets: Path) -> dict[str, Any]:
 
 def wrong_names(path: Path = WRONG) -> set[tuple[str, str]]:
     """Read the names that are left out for one concept. Return pairs of concept id and normalised name."""
-    rows = (line.split("\t") for line in path.read_text(encoding="utf-8").splitlines() if not line.startswith("#"))
-    return {(row[0], normalise(row[1])) for row in list(rows)[1:]}
+    return {(concept, normalise(name)) for concept, name in own_rows(path, 2)}
 
 
 def _borne(kb: KnowledgeBase) -> dict[str, set[int]]:

@@ -1,18 +1,10 @@
-"""Correct the mappings of the sources: leave out wrong ones, and list CUIs that the sources lack.
-
-With a wrong mapping, two concepts become one: "subcutaneous adipose tissue" was a name of panniculitis. Without a mapping, one meaning is two
-concepts: NCIt's diaper dermatitis was another concept than C0011974, and a mention "nappy rash" had no CUI.
-"""
+"""Leave out wrong mappings of the sources. With one, two concepts become one: "subcutaneous adipose tissue" was a name of panniculitis."""
 
 from __future__ import annotations
-
-from pathlib import Path
 
 from spacy_sapbert.kb import curies
 from spacy_sapbert.kb.builder import Source
 from spacy_sapbert.kb.concept import Concept
-
-SAME = Path(__file__).with_name("same_concepts.tsv")  # pairs that share a name, and that two readers judged to have one meaning
 
 # id of a term, and the code or CUI that its source gives it wrongly
 WRONG = frozenset(
@@ -51,13 +43,3 @@ def without_wrong_mappings(source: Source) -> Source:
 
     source.concepts = map(right, source.concepts)
     return source
-
-
-def known_mappings(path: Path = SAME) -> dict[str, str]:
-    """Read the CUIs of terms to which their sources give none: id of a term -> CUI.
-
-    Args:
-        path: a table with the columns id, CUI and the preferred name of the term, separated by tabs.
-    """
-    rows = (line.split("\t") for line in path.read_text(encoding="utf-8").splitlines() if line and not line.startswith("#"))
-    return {term: cui for term, cui, _ in rows}

@@ -30,6 +30,7 @@ from .mappings import without_wrong_mappings
 from .senses import read_senses
 
 HERE = Path(__file__).parent
+SAME = HERE / "same_concepts.tsv"  # pairs that share a name, or nearly, and that two readers judged to have one meaning
 PATIENTS = "PATIENTS"  # vocabulary of how patients say it; this project wrote it, too
 OPTIONAL = frozenset({"MEDQUAD"})
 CLINICAL_DRUG = frozenset({"T200", "T203", "T122"})  # semantic types in RxNorm: clinical drugs, packs and devices, dose forms
@@ -346,7 +347,7 @@ def read_own(paths: list[Path]) -> Iterator[Concept]:
     The names are separated by `|`, and the first is the preferred one. If the column begins with `|`, the concept has its preferred name from another
     source.
     """
-    for concept_id, types, names in _own_rows(paths[0], 3):
+    for concept_id, types, names in own_rows(paths[0], 3):
         texts = [name.strip() for name in names.split("|") if name.strip()]
         preferred = not names.startswith("|")
         yield Concept(
@@ -357,16 +358,27 @@ def read_own(paths: list[Path]) -> Iterator[Concept]:
         )
 
 
-def _own_rows(path: Path, columns: int) -> Iterator[list[str]]:
+def own_rows(path: Path, columns: int) -> Iterator[list[str]]:
     """Yield the first columns of the rows of a table that this project wrote, without its comments and its headings."""
     for _, line in lines(path):
         if line.strip() and not line.startswith(("#", "concept_id\t")):
             yield line.rstrip("\n").split("\t")[:columns]
 
 
+def listed_cuis(path: Path = SAME) -> dict[str, str]:
+    """Read the CUIs of terms to which no source gives one, for rule 5 of `spacy_sapbert.kb.joining`: id of the term -> CUI.
+
+    Without them one meaning is two concepts: NCIt's diaper dermatitis was another concept than C0011974, and a mention "nappy rash" had no CUI.
+
+    Args:
+        path: A table with the columns id, CUI and preferred name of the term, separated by tabs.
+    """
+    return {row[0]: row[1] for row in own_rows(path, 2)}
+
+
 def read_lay(paths: list[Path]) -> Iterator[Concept]:
     """Read how patients say findings, as this project wrote it. The columns are concept_id, and names separated by `|`; all are lay names."""
-    for concept_id, names in _own_rows(paths[0], 2):
+    for concept_id, names in own_rows(paths[0], 2):
         yield Concept(concept_id, PATIENTS, names=[Name(name.strip(), PATIENTS, term_type="LAY", rank=RANKS["LAY"]) for name in names.split("|")])
 
 

@@ -176,8 +176,8 @@ def test_wrong_mappings_are_left_out() -> None:
 
 
 def test_our_own_cuis_of_terms_are_well_formed() -> None:
-    rows = [line.split("\t") for line in mappings.SAME.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
-    assert len(rows) == len(mappings.known_mappings()) > 100  # no term twice
+    rows = [line.split("\t") for line in sources.SAME.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
+    assert len(rows) == len(sources.listed_cuis()) > 100  # no term twice
     assert all(re.fullmatch(r"[A-Za-z0-9]+:\S+", term) and re.fullmatch(r"C\d{7}", cui) and name for term, cui, name in rows)
 
 
