@@ -27,6 +27,7 @@ COLUMNS = (
 )  # tables that the values of `hashed` index. A word has two rows in its table, so that few words share both
 _WORD = re.compile(r"[^\W_]+|[^\s\w\-‐‑–/'’]|_|\n\s*\n")
 _ENDS = frozenset(".;!?")
+_NO_WORD = word_hash("")  # stands between the words of two texts; no name holds it
 Ints2d = npt.NDArray[np.int64]
 
 
@@ -109,9 +110,34 @@ def in_names(doc: Doc, lexicon: Phrases) -> npt.NDArray[np.int64]:
     Returns:
         (tokens,): 0 outside; 1 + 4 × group + (0 first, 1 inside, 2 last, 3 only token).
     """
+    return in_names_of_all([doc], lexicon)[0]
+
+
+def in_names_of_all(docs: Sequence[Doc], lexicon: Phrases) -> list[npt.NDArray[np.int64]]:
+    """Return the place of each token in a name for several Docs, see `in_names`. All names are looked up at once."""
+    found = [name_words(doc.text) for doc in docs]
+    hashes = [each for of_doc in found for each in (*(_hash(word) for word, _, _ in of_doc), _NO_WORD)]
+    lengths, labels = lexicon.longest(np.array(hashes, dtype=np.uint64))
+    ends = np.cumsum([len(of_doc) + 1 for of_doc in found]).tolist()
+    return [
+        _places(doc, of_doc, lengths[end - len(of_doc) - 1 : end - 1], labels[end - len(of_doc) - 1 : end - 1], lexicon)
+        for doc, of_doc, end in zip(docs, found, ends)
+    ]
+
+
+def _places(
+    doc: Doc, found: Sequence[tuple[str, int, int]], lengths: npt.NDArray[np.int64], labels: npt.NDArray[np.int64], lexicon: Phrases
+) -> npt.NDArray[np.int64]:
+    """Return the place of each token of a Doc in a name, (tokens,), see `in_names`.
+
+    Args:
+        doc: The Doc.
+        found: Its m words, see `name_words`.
+        lengths: (m,) number of words of the longest name that begins at each word.
+        labels: (m,) index of its label.
+        lexicon: The names.
+    """
     places = [0] * len(doc)
-    found = name_words(doc.text)
-    lengths, labels = lexicon.longest(np.fromiter((_hash(word) for word, _, _ in found), dtype=np.uint64, count=len(found)))
     starts = doc.to_array("IDX").reshape(-1).tolist()
     taken = 0
     for at in np.flatnonzero(lengths).tolist():

@@ -19,7 +19,7 @@ from ..encoders.static import StaticEncoder
 from ..errors import DamagedFile, MissingFile, SapbertError, fail, warn
 from ..files import parse_json, writing_folder
 from ..matcher.phrases import Phrases
-from .features import Batch, in_names, make_batch, windows, words_of
+from .features import Batch, in_names_of_all, make_batch, windows, words_of
 from .labels import KINDS
 from .network import TAGS, MentionNetwork, best_ways, marginals
 
@@ -80,7 +80,7 @@ class MentionModel:
         """
         settle_in_worker()
         found: list[list[Found]] = [[] for _ in docs]
-        names = [in_names(doc, self.lexicon) for doc in docs]
+        names = in_names_of_all(docs, self.lexicon)
         words = [words_of(doc) for doc in docs]
         parts = list(windows(words))
         for at in range(0, len(parts), _WINDOWS):

@@ -18,7 +18,7 @@ from spacy.tokens import Doc, Span
 
 from spacy_sapbert.errors import DamagedFile, MissingFile, SapbertError, SapbertWarning
 from spacy_sapbert.matcher.phrases import Phrases
-from spacy_sapbert.mentions.features import IN_NAME, WINDOW, hashed, in_names, make_lexicon, windows, words_of
+from spacy_sapbert.mentions.features import IN_NAME, WINDOW, hashed, in_names, in_names_of_all, make_lexicon, windows, words_of
 from spacy_sapbert.mentions.labels import GROUP_OF, KINDS
 from spacy_sapbert.mentions.model import MentionModel, shipped_encoder
 from spacy_sapbert.mentions.network import TAGS, MentionNetwork, best_ways, follows, marginals
@@ -99,6 +99,13 @@ def test_words_have_rows_whatever_they_hold() -> None:
 
 
 # -- tag sequences --------------------------------------------------------------------------------------------------------
+
+
+def test_names_of_several_docs_do_not_cross_them() -> None:
+    lexicon = make_lexicon([("chest pain", "DISO"), ("fever", "DISO")])
+    docs = [spacy.blank("en")(text) for text in ("fever and chest", "", "pain", "chest pain")]
+    assert [each.tolist() for each in in_names_of_all(docs, lexicon)] == [in_names(doc, lexicon).tolist() for doc in docs]
+    assert [each.tolist() for each in in_names_of_all(docs, lexicon)] == [[4, 0, 0], [], [0], [1, 3]]
 
 
 def test_legal_steps() -> None:
