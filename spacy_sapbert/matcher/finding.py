@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -42,11 +42,12 @@ def find_names(text: str, lookup: Lookup) -> list[Match]:
     matches = without_frequencies(without_days(matches, text), text)
     matches = as_vaccines(as_tests(as_normal(matches, text, lookup), text, lookup), text, lookup)
     matches = with_headings(matches, text, lookup, meant.skipped)
+    sizes: list[int] = np.bitwise_or.reduce([each.sizes(reading.words) for each in lookup.sets]).tolist()  # most runs of words cannot be names
     found = [
         *with_defined(matches, text, meant.skipped, is_english=True),
         *wholes,
-        *_nested(reading, lookup, meant, taken),
-        *_parts(reading, lookup, meant),
+        *_nested(reading, lookup, meant, taken, sizes),
+        *_parts(reading, lookup, meant, sizes),
     ]
     return [add(match, text) if (add := _LONGER.get(lookup.group_of(match.label))) is not None else match for match in found]
 
@@ -73,20 +74,35 @@ def _longest(reading: Reading, lookup: Lookup, meant: Meant) -> tuple[list[Match
     return matches, wholes, taken
 
 
-def _nested(reading: Reading, lookup: Lookup, meant: Meant, taken: list[tuple[int, int]]) -> Iterator[Match]:
-    """Yield the names inside the chosen names, and those that overlap them."""
-    inner = [range(a, b) for at, end in taken for a in range(at, end) for b in range(a + 1, end + 1) if b - a < end - at]
+def _nested(reading: Reading, lookup: Lookup, meant: Meant, taken: list[tuple[int, int]], sizes: Sequence[int]) -> Iterator[Match]:
+    """Yield the names inside the chosen names, and those that overlap them.
+
+    Args:
+        reading: the text.
+        lookup: what is looked for.
+        meant: makes the matches.
+        taken: (first word, position after the last) of the chosen names.
+        sizes: for each word, how many words the names have that begin with it, see `Phrases.sizes`.
+    """
+    inner = [
+        range(a, b)
+        for at, end in taken
+        for a in range(at, end)
+        if (possible := sizes[a])
+        for b in range(a + 1, end + 1)
+        if possible >> (b - a - 1) & 1 and b - a < end - at
+    ]
     each = [*inner, *overlapping(reading, taken)]
     for places, label in zip(each, lookup.labels([[reading.hashes[i] for i in places] for places in each])):
         if label is not None and (match := meant.match(places, label, nested=True)) is not None:
             yield match
 
 
-def _parts(reading: Reading, lookup: Lookup, meant: Meant) -> Iterator[Match]:
-    """Yield the names whose words do not stand together, see `parts`."""
+def _parts(reading: Reading, lookup: Lookup, meant: Meant, sizes: Sequence[int]) -> Iterator[Match]:
+    """Yield the names whose words do not stand together, see `parts`. For the arguments, see `_nested`."""
     found = reading.found
-    begins = np.logical_or.reduce([each.begins(reading.words) for each in lookup.sets]).tolist()  # most parts are not names, and few words begin one
-    tried = [part for part in parts_of([each.group().lower() for each in found]) if begins[part.words[0]]]
+    parts = parts_of([each.group().lower() for each in found], [each > 1 for each in sizes])  # a part has several words
+    tried = [part for part in parts if sizes[part.words[0]] >> (len(part.words) - 1) & 1]
     for part, label in zip(tried, lookup.labels([[reading.hashes[i] for i in part.words] for part in tried])):
         if label is not None and (match := meant.match(part.words, label, part=True)) is not None:
             own = (found[part.item[0]].start(), found[part.item[1] - 1].end()) if part.item else None

@@ -106,7 +106,7 @@ class Part(NamedTuple):
     item: tuple[int, ...] = ()
 
 
-def parts_of(words: Sequence[str]) -> Iterator[Part]:
+def parts_of(words: Sequence[str], begins: Sequence[bool]) -> Iterator[Part]:
     """Yield possible names whose words do not stand together.
 
     - Items before a shared head: "aplastic or hypoplastic nails" gives "aplastic nails", "liver + peritoneal mets" "liver mets".
@@ -120,25 +120,26 @@ def parts_of(words: Sequence[str]) -> Iterator[Part]:
 
     Args:
         words: words and punctuation marks of the text, in lower case.
+        begins: for each, whether a name can begin with it. Parts that begin with another word are left out.
     """
     run = _runs(words)
     for at, word in enumerate(words):
         if word in CONJUNCTIONS:
-            yield from _coordinated(words, run, at)
+            yield from _coordinated(words, run, begins, at)
         elif word in _SIGNS:
-            yield from _before_head(words, run, at, at + 1)
+            yield from _before_head(words, run, begins, at, at + 1)
         elif word in ("of", "in", "on") or (word == "to" and at and words[at - 1] in _TO):
-            yield from _reversed(words, run, at)
+            yield from _reversed(words, run, begins, at)
         elif word in _ONE_SIDE and at and words[at - 1] not in _ONE_SIDE:
-            yield from _sided(words, run, at)
+            yield from _sided(words, run, begins, at)
         elif word in _IS:
-            yield from _stated(words, run, at - 1 if at and words[at - 1] in _HELPS else at, at + 1)
+            yield from _stated(words, run, begins, at - 1 if at and words[at - 1] in _HELPS else at, at + 1)
         elif word in _DEGREES and not (at and words[at - 1] in _IS):  # "is very" is read at "is"
-            yield from _stated(words, run, at, at + 1)
+            yield from _stated(words, run, begins, at, at + 1)
         elif word in _CHANGES or (word == _NOT and at and words[at - 1] not in _IS):  # "is not" is read at "is"
-            yield from _stated(words, run, at, at)
+            yield from _stated(words, run, begins, at, at)
         elif word in _SPECIMENS:
-            yield from _specimen(words, run, at)
+            yield from _specimen(words, run, begins, at)
 
 
 def _runs(words: Sequence[str]) -> list[int]:
@@ -176,24 +177,25 @@ def _items(words: Sequence[str], run: Sequence[int], at: int) -> list[int]:
     return ends
 
 
-def _coordinated(words: Sequence[str], run: Sequence[int], at: int) -> Iterator[Part]:
+def _coordinated(words: Sequence[str], run: Sequence[int], begins: Sequence[bool], at: int) -> Iterator[Part]:
     after = _beyond(words, at + 1, 1, ("or", "and"))
     if not _are_words(run, after, after + 1):
         return
-    yield from _before_head(words, run, at, after)
+    yield from _before_head(words, run, begins, at, after)
     last = _beyond(words, at - 1, -1, (",", "or", "and"))
     rest = [(after, after + own) for own in range(1, MAX_PART + 1)]
-    yield from _begun(words, run, last, rest)
+    yield from _begun(words, run, begins, last, rest)
     if len(ends := _items(words, run, at)) > 1:  # "pain in her legs, neck, and hands": all items but the first have one word
-        yield from _begun(words, run, ends[-1], [*((each, each + 1) for each in reversed(ends[:-1])), *rest])
+        yield from _begun(words, run, begins, ends[-1], [*((each, each + 1) for each in reversed(ends[:-1])), *rest])
 
 
-def _before_head(words: Sequence[str], run: Sequence[int], at: int, after: int) -> Iterator[Part]:
+def _before_head(words: Sequence[str], run: Sequence[int], begins: Sequence[bool], at: int, after: int) -> Iterator[Part]:
     """Yield items before a shared head: "aplastic nails" in "aplastic or hypoplastic nails".
 
     Args:
         words: words of the text.
         run: see `_runs`.
+        begins: see `parts_of`.
         at: position of the conjunction or sign.
         after: position of the first word of the item after it.
     """
@@ -202,6 +204,8 @@ def _before_head(words: Sequence[str], run: Sequence[int], at: int, after: int) 
             first = last - size + 1
             if not _are_words(run, first, last + 1):
                 break
+            if not begins[first]:
+                continue
             for own in (1, 2):  # number of words in the last item before the head
                 if words[after + own - 1 : after + own] in (["with"], ["without"]):  # "anesthesia and surgery without complications"
                     break
@@ -211,7 +215,7 @@ def _before_head(words: Sequence[str], run: Sequence[int], at: int, after: int) 
                         yield Part((*range(first, last + 1), *range(after + own, end)), first, end, item=(first, last + 1))
 
 
-def _begun(words: Sequence[str], run: Sequence[int], last: int, items: Sequence[tuple[int, int]]) -> Iterator[Part]:
+def _begun(words: Sequence[str], run: Sequence[int], begins: Sequence[bool], last: int, items: Sequence[tuple[int, int]]) -> Iterator[Part]:
     """Yield items after a shared beginning: "swelling of feet" and "feet swelling" in "swelling of hands and feet".
 
     The beginning holds no denial: "drink" in "does not smoke or drink" is not "does not drink", because its status says already that it is negated.
@@ -219,6 +223,7 @@ def _begun(words: Sequence[str], run: Sequence[int], last: int, items: Sequence[
     Args:
         words: words of the text.
         run: see `_runs`.
+        begins: see `parts_of`.
         last: position of the last word of the item that stands after the beginning.
         items: the other items: position of the first word, and after the last one.
     """
@@ -228,14 +233,17 @@ def _begun(words: Sequence[str], run: Sequence[int], last: int, items: Sequence[
             first = start - size
             if not _are_words(run, first, last + 1):
                 break
-            begins = range(first, start)
             if words[first] in _DENIES:
                 break
-            kept = [i for i in begins if words[i] not in _BETWEEN]
+            if not (begins[first] or any(begins[own] for own, _ in items)):
+                continue
+            shared = range(first, start)
+            kept = [i for i in shared if words[i] not in _BETWEEN]
             for own, end in items:
                 if _are_words(run, own, end):
-                    yield Part((*begins, *range(own, end)), first, end, item=(own, end))
-                    if 0 < len(kept) < size:
+                    if begins[first]:
+                        yield Part((*shared, *range(own, end)), first, end, item=(own, end))
+                    if begins[own] and 0 < len(kept) < size:
                         yield Part((*range(own, end), *kept), first, end, item=(own, end))
 
 
@@ -256,7 +264,7 @@ def _begins(words: Sequence[str], first: int) -> bool:
     return first == 0 or not words[first - 1][0].isalpha() or words[first - 1] in STOP_WORDS or words[first - 1] in _SIDES
 
 
-def _reversed(words: Sequence[str], run: Sequence[int], at: int) -> Iterator[Part]:
+def _reversed(words: Sequence[str], run: Sequence[int], begins: Sequence[bool], at: int) -> Iterator[Part]:
     """Yield names such as "neck webbing" in "webbing of the neck"."""
     second = at + 1
     while second < len(words) and words[second] in _BETWEEN:
@@ -268,22 +276,28 @@ def _reversed(words: Sequence[str], run: Sequence[int], at: int) -> Iterator[Par
         if not _are_words(run, at - before, at):
             break
         for start in dict.fromkeys((second, beyond)):
+            if not (_are_words(run, start, start + 1) and (begins[start] or begins[at - before])):
+                continue
             for size in range(1, MAX_HEAD + 1):
                 if _are_words(run, start, start + size):
                     whole = _ends(words, start + size)
-                    yield Part((*range(start, start + size), *range(at - before, at)), at - before, start + size, whole)
-                    if start > at + 1:
+                    if begins[start]:
+                        yield Part((*range(start, start + size), *range(at - before, at)), at - before, start + size, whole)
+                    if start > at + 1 and begins[at - before]:
                         yield Part((*range(at - before, at + 1), *range(start, start + size)), at - before, start + size, whole)
 
 
-def _sided(words: Sequence[str], run: Sequence[int], at: int) -> Iterator[Part]:
+def _sided(words: Sequence[str], run: Sequence[int], begins: Sequence[bool], at: int) -> Iterator[Part]:
     """Yield names such as "knee OA" in "OA R knee".
 
     Args:
         words: words of the text.
         run: see `_runs`.
+        begins: see `parts_of`.
         at: position of the side.
     """
+    if not (_are_words(run, at, at + 2) and begins[at + 1]):
+        return
     for before in range(1, MAX_PART + 1):
         if not _are_words(run, at - before, at):
             break
@@ -293,12 +307,13 @@ def _sided(words: Sequence[str], run: Sequence[int], at: int) -> Iterator[Part]:
                 yield Part((*range(at + 1, end), *range(at - before, at)), at - before, end, whole=True)
 
 
-def _stated(words: Sequence[str], run: Sequence[int], at: int, second: int) -> Iterator[Part]:
+def _stated(words: Sequence[str], run: Sequence[int], begins: Sequence[bool], at: int, second: int) -> Iterator[Part]:
     """Yield names such as "enlarged liver" in "liver was not enlarged", "swollen leg" in "legs very swollen", "elevated ammonia" in "ammonia elevated".
 
     Args:
         words: words of the text.
         run: see `_runs`.
+        begins: see `parts_of`.
         at: position after the last word of what is spoken about.
         second: position of the first word that may be the statement.
     """
@@ -308,6 +323,8 @@ def _stated(words: Sequence[str], run: Sequence[int], at: int, second: int) -> I
     while second < len(words) and (words[second] in passed or (words[second : second + 1] == ["a"] and words[second + 1 : second + 2] in _A_BIT)):
         second += 2 if words[second] == "a" else 1
     statements = [range(second, second + size) for size in range(1, MAX_PART + 1) if _are_words(run, second, second + size)]
+    if not (statements and begins[second]):
+        return
     for before in range(1, MAX_PART + 1):
         first = at - before
         if not _are_words(run, first, at):
@@ -324,12 +341,13 @@ def _stated(words: Sequence[str], run: Sequence[int], at: int, second: int) -> I
                             yield Part((*stated, *range(item, last + 1)), item, stated.stop, item=(item, last + 1))
 
 
-def _specimen(words: Sequence[str], run: Sequence[int], at: int) -> Iterator[Part]:
+def _specimen(words: Sequence[str], run: Sequence[int], begins: Sequence[bool], at: int) -> Iterator[Part]:
     """Yield names such as "lung biopsy" in "lung, right, wedge biopsy".
 
     Args:
         words: words of the text.
         run: see `_runs`.
+        begins: see `parts_of`.
         at: position of the word "biopsy".
     """
     last, commas = at - 1, 0
@@ -340,5 +358,5 @@ def _specimen(words: Sequence[str], run: Sequence[int], at: int) -> Iterator[Par
         return
     for size in range(1, MAX_PART + 1):
         first = last - size + 1
-        if _are_words(run, first, last + 1) and (first == 0 or not words[first - 1][0].isalpha() or words[first - 1] in STOP_WORDS):
+        if _are_words(run, first, last + 1) and begins[first] and (first == 0 or not words[first - 1][0].isalpha() or words[first - 1] in STOP_WORDS):
             yield Part((*range(first, last + 1), at), first, at + 1, whole=True)

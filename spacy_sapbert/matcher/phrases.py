@@ -115,11 +115,12 @@ class Phrases:
         """Return the number of phrases, n."""
         return len(self.hashes)
 
-    def longest(self, words: Hashes1d) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    def longest(self, words: Hashes1d, more_than: npt.NDArray[np.int64] | None = None) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Find the longest phrase that begins at each word of a text.
 
         Args:
             words: (m,) hashes of the words, in order.
+            more_than: (m,) only phrases of more words than this are looked for; None: all phrases.
 
         Returns:
             Two arrays (m,): the number of words of the phrase, 0 where none begins, and the index of its label in `names`.
@@ -127,21 +128,40 @@ class Phrases:
         found, labels = np.zeros(len(words), dtype=np.int64), np.zeros(len(words), dtype=np.int64)
         if not len(self) or not len(words):
             return found, labels
-        at, begins = _look_up(self.firsts, words)
-        if not begins.any():
+        possible = self.sizes(words).astype(np.int64)
+        if more_than is not None:
+            few = np.minimum(more_than, MAX_WORDS)
+            possible = possible >> few << few
+        most = min(int(possible.max()).bit_length(), len(words))
+        if not most:
             return found, labels
-        possible = np.where(begins, self.lengths[at], 0)
         run = np.zeros(len(words), dtype=np.uint64)
-        for length in range(1, min(int(possible.max()).bit_length(), len(words)) + 1):
+        runs, starts = [], []
+        for length in range(1, most + 1):
             run = _longer(run[: len(words) - length + 1], words[length - 1 :])
-            some = np.flatnonzero(possible[: len(run)] >> (length - 1) & 1)
-            place, there = self._found(run[some])
-            found[some[there]], labels[some[there]] = length, self.labels[place[there]]
+            starts.append(np.flatnonzero(possible[: len(run)] & (1 << (length - 1))))
+            runs.append(run[starts[-1]])
+        place, there = self._found(np.concatenate(runs))  # one look-up for all lengths
+        start = np.concatenate(starts)[there]
+        lengths = np.repeat(np.arange(1, most + 1), [len(each) for each in starts])[there]
+        np.maximum.at(found, start, lengths)
+        longest = lengths == found[start]
+        labels[start[longest]] = self.labels[place[there][longest]]
         return found, labels
 
-    def begins(self, words: Hashes1d) -> npt.NDArray[np.bool_]:
-        """Return whether a phrase begins with each word: bools (m,) for the hashes (m,) of words."""
-        return _look_up(self.firsts, words)[1] if len(self) else np.zeros(len(words), dtype=np.bool_)
+    def sizes(self, words: Hashes1d) -> npt.NDArray[np.uint16]:
+        """Return how many words the phrases have that begin with each word: bit i is set if there is one of i + 1 words.
+
+        Args:
+            words: (m,) hashes of words.
+
+        Returns:
+            An array (m,).
+        """
+        if not len(self):
+            return np.zeros(len(words), dtype=np.uint16)
+        at, begins = _look_up(self.firsts, words)
+        return np.where(begins, self.lengths[at], np.uint16(0))
 
     def find(self, runs: Sequence[Sequence[int]]) -> list[str | None]:
         """Return the label of each run of words (given as hashes); None if the run is not a phrase."""
@@ -273,5 +293,7 @@ def _longer(run: Hashes1d, word: Hashes1d) -> Hashes1d:
 
 def _look_up(among: Hashes1d, wanted: Hashes1d) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
     """Return the index of each hash in an ascending array, and whether the array holds it."""
-    at = np.minimum(np.searchsorted(among, wanted), len(among) - 1)
+    order = np.argsort(wanted)  # in order, one look-up reads what is still in the processor's cache from the one before it
+    at = np.empty(len(wanted), dtype=np.int64)
+    at[order] = np.minimum(np.searchsorted(among, wanted[order]), len(among) - 1)
     return at, among[at] == wanted

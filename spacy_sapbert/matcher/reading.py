@@ -13,6 +13,7 @@ import numpy.typing as npt
 from .lookup import Lookup
 from .phrases import MAX_WORDS, Hashes1d, Phrases, word_hash
 from .shorthand import SHORT
+from .word_forms import WordForms
 from .wordings import Wording, may_begin, wordings
 from .words import WORD
 
@@ -80,9 +81,8 @@ def read(text: str, lookup: Lookup) -> Reading:
         others, their_labels = lookup.more.longest(words)
         for at in np.flatnonzero(others > lengths).tolist():
             lengths[at], added[at] = others[at], lookup.more.names[their_labels[at]]
-    for wording in wordings(lowered):
-        other = {**full, **{at: (form, forms.hash_of(form)) for at, form in wording.forms.items()}}
-        right.update(_reword(wording, other, names, added))
+    for other in _other_words(lowered, full, names, forms):
+        right.update(_reword(other, names, added))
     return Reading(text, found, words, words.tolist(), right, lengths, labels, phrases.names, added)
 
 
@@ -120,7 +120,8 @@ def _write_out(full: dict[int, tuple[str, int]], names: _Names) -> dict[int, str
     other = words.copy()
     for at, (_, hashed) in full.items():
         other[at] = hashed
-    their_lengths, their_labels = phrases.longest(other)
+    each = np.arange(len(words))
+    their_lengths, their_labels = phrases.longest(other, _next(np.array(sorted(full)), each) - each)  # only names that hold a full form
     used: dict[int, str] = {}
     taken = 0  # position after the last name
     for start in np.flatnonzero(their_lengths).tolist():
@@ -136,12 +137,99 @@ def _write_out(full: dict[int, tuple[str, int]], names: _Names) -> dict[int, str
     return used
 
 
-def _reword(wording: Wording, full: dict[int, tuple[str, int]], names: _Names, added: dict[int, str]) -> dict[int, str]:
-    """Find names in another wording of the text, where its own words give no name that is as long.
+class _OtherWords:
+    """The words that are read of another wording of a text: those near words that are new in it.
 
     Args:
         wording: the other wording.
         full: position -> what the word stands for in it, and its hash.
+        m: number of words of the text.
+
+    Attributes:
+        full: see above.
+        joined: positions of words that the form before them replaces, too.
+        is_without: (m,) whether a word is joined or left out.
+        before: (m + 1,) number of new words before each position.
+        kept: (k,) positions of the words that are read, in order; m stands between words that do not follow each other.
+        more_than: (k,) the number of words that a name must exceed to hold a new word.
+        words: (k,) the hashes of the words, when they were looked up.
+        lengths: (k,) number of words of the longest name with a new word that begins at each word.
+        labels: (k,) index of its label.
+    """
+
+    words: Hashes1d
+    lengths: npt.NDArray[np.int64]
+    labels: npt.NDArray[np.int64]
+
+    def __init__(self, wording: Wording, full: dict[int, tuple[str, int]], m: int) -> None:
+        self.full, self.joined = full, list(wording.joined)
+        is_new, self.is_without, near = np.zeros((3, m), dtype=np.bool_)
+        is_new[list(wording.new)], self.is_without[list(wording.joined | wording.dropped)] = True, True
+        for at in wording.new:
+            near[max(0, at - _REACH) : at + _REACH] = True  # a name with a new word lies here
+        self.before = np.concatenate([[0], np.cumsum(is_new)])
+        read = np.flatnonzero(near)
+        gaps = np.flatnonzero(np.diff(read) > 1) + 1
+        order, read = np.insert(read, gaps, read[gaps - 1]), np.insert(read, gaps, m)  # no name crosses words that are not read
+        is_kept = (read == m) | ~self.is_without[np.minimum(read, m - 1)]
+        self.kept, order = read[is_kept], order[is_kept]
+        each = np.arange(len(self.kept))
+        new = np.flatnonzero((self.kept < m) & is_new[np.minimum(self.kept, m - 1)])
+        after_left_out = np.searchsorted(
+            order, np.flatnonzero(is_new & self.is_without), side="right"
+        )  # a name that holds such a word goes beyond it
+        self.more_than = np.maximum(np.minimum(_next(new, each), _next(after_left_out, each + 1)) - each, 1)
+
+    def in_text(self, words: Hashes1d) -> Hashes1d:
+        """Return the hashes (k,) of the words that are read.
+
+        Args:
+            words: (m,) hashes of the words of the text.
+        """
+        other: Hashes1d = np.append(words, LEFT_OUT)
+        other[list(self.full)] = [hashed for _, hashed in self.full.values()]
+        kept: Hashes1d = other[self.kept]
+        return kept
+
+
+def _next(ascending: npt.NDArray[np.int64], at: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return for each number the first of some ascending ones that is not below it; a very large one if there is none."""
+    return np.append(ascending, np.iinfo(np.int32).max)[np.searchsorted(ascending, at)]
+
+
+def _other_words(lowered: Sequence[str], full: dict[int, tuple[str, int]], names: _Names, forms: WordForms) -> list[_OtherWords]:
+    """Return the words of the other wordings of a text, the most frequent first, with the names in them. All are looked up at once.
+
+    Args:
+        lowered: words of the text in lower case.
+        full: position -> full form of the word, and its hash.
+        names: the names of the text so far.
+        forms: gives the hashes of words.
+    """
+    words, phrases = names.words, names.phrases
+    made = [
+        _OtherWords(wording, {**full, **{at: (form, forms.hash_of(form)) for at, form in wording.forms.items()}}, len(words))
+        for wording in wordings(lowered)
+    ]
+    if not made:
+        return []
+    for each in made:
+        each.words = each.in_text(words)
+    between = np.array([LEFT_OUT])
+    joined = np.concatenate([part for each in made for part in (each.words, between)])
+    lengths, labels = phrases.longest(joined, np.concatenate([part for each in made for part in (each.more_than, [0])]))
+    start = 0
+    for each in made:
+        end = start + len(each.words)
+        each.lengths, each.labels, start = lengths[start:end], labels[start:end], end + 1
+    return made
+
+
+def _reword(wording: _OtherWords, names: _Names, added: dict[int, str]) -> dict[int, str]:
+    """Find names in another wording of the text, where its own words give no name that is as long.
+
+    Args:
+        wording: the words of the other wording.
         names: the names of the text so far.
         added: see `Reading`; a shorter name that a user added is removed where a name is found.
 
@@ -149,25 +237,17 @@ def _reword(wording: Wording, full: dict[int, tuple[str, int]], names: _Names, a
         Position -> what the word stands for; "" for a word that is left out.
     """
     lowered, words, lengths, labels, phrases = names
-    without = wording.joined | wording.dropped
-    m = len(words)
-    other = np.append(words, LEFT_OUT)
-    is_new, is_without, near = np.zeros((3, m), dtype=np.bool_)
-    for at, (_, hashed) in full.items():
-        other[at] = hashed
-    is_new[list(wording.new)], is_without[list(without)] = True, True
-    for at in wording.new:
-        near[max(0, at - _REACH) : at + _REACH] = True  # a name with a new word lies here
-    read = np.flatnonzero(near)
-    read = np.insert(read, np.flatnonzero(np.diff(read) > 1) + 1, m)  # no name crosses words that are not read
-    kept = read[(read == m) | ~is_without[np.minimum(read, m - 1)]]
-    their_lengths, their_labels = phrases.longest(other[kept])
-    begins = np.flatnonzero(their_lengths > 1)
+    kept, full = wording.kept, wording.full
+    now, their_lengths, their_labels = wording.in_text(words), wording.lengths, wording.labels
+    if not np.array_equal(now, wording.words):  # a name in a wording before this one has changed them
+        their_lengths, their_labels = phrases.longest(now, wording.more_than)
+    begins = np.flatnonzero(their_lengths)
+    if not len(begins):
+        return {}
     starts, ends = kept[begins], kept[begins + their_lengths[begins] - 1] + 1
-    while len(joined := np.flatnonzero(np.isin(ends, list(wording.joined)))):
+    while len(joined := np.flatnonzero(np.isin(ends, wording.joined))):
         ends[joined] += 1
-    before = np.concatenate([[0], np.cumsum(is_new)])  # number of new words before each position
-    longer = (before[ends] > before[starts]) & (ends - starts > lengths[starts])
+    longer = (wording.before[ends] > wording.before[starts]) & (ends - starts > lengths[starts])
     used: dict[int, str] = {}
     taken = 0  # position after the last name
     for first, start, end in zip(begins[longer].tolist(), starts[longer].tolist(), ends[longer].tolist()):
@@ -178,10 +258,10 @@ def _reword(wording: Wording, full: dict[int, tuple[str, int]], names: _Names, a
         lengths[start], labels[start], taken = end - start, their_labels[first], end
         added.pop(start, None)
         for at in range(start, end):
-            if is_without[at]:
+            if wording.is_without[at]:
                 used[at], words[at] = "", LEFT_OUT
             elif at in full:
-                used[at], words[at] = full[at][0], other[at]
+                used[at], words[at] = full[at][0], full[at][1]
     return used
 
 

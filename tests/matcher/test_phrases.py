@@ -55,6 +55,18 @@ def test_the_longest_phrase_at_each_word() -> None:
     assert longest(phrases, "") == []
 
 
+def test_only_phrases_of_more_words() -> None:
+    phrases = collected(GIVEN)
+    words = np.array(hashed("chest pain and fever"), dtype=np.uint64)
+    for more_than, expected in [
+        ([0, 0, 0, 0], [4, 1, 0, 0]),
+        ([3, 1, 0, 0], [4, 0, 0, 0]),
+        ([4, 0, 0, 0], [0, 1, 0, 0]),
+        ([999, 999, 0, 0], [0, 0, 0, 0]),
+    ]:
+        assert phrases.longest(words, np.array(more_than))[0].tolist() == expected
+
+
 def test_nothing_is_found_among_nothing() -> None:
     none = collected([])
     assert (len(none), longest(none, "chest pain")) == (0, [(0, ""), (0, "")])
@@ -68,11 +80,11 @@ def test_a_union_keeps_the_first_label() -> None:
     assert longest(union([more, collected(GIVEN)]), "chest pain") == [(2, "OTHER"), (1, "OTHER")]
 
 
-def test_words_that_begin_a_phrase() -> None:
+def test_sizes_of_the_phrases_that_begin_with_a_word() -> None:
     words = np.array([word_hash(word) for word in ("pain", "chest", "x", "fever")], dtype=np.uint64)
-    phrases = collected([("chest x ray", "PROC"), ("fever", "DISO")])
-    assert phrases.begins(words).tolist() == [False, True, False, True]
-    assert collected([]).begins(words).tolist() == [False] * 4
+    phrases = collected([("chest x ray", "PROC"), ("fever", "DISO"), ("chest", "ANAT")])
+    assert phrases.sizes(words).tolist() == [0, 0b101, 0, 0b1]
+    assert collected([]).sizes(words).tolist() == [0] * 4
 
 
 def test_words_are_hashed_alike_everywhere() -> None:
