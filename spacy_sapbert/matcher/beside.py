@@ -19,6 +19,7 @@ _PARTS_BEFORE = ("non", "intra", "extra", "inter", "trans", "retro", "supra", "i
 _FIRST_PART = re.compile(
     r"anti|de|ex|inter|intra|non|para|peri|post|pre|re|sub|supra|trans|un", re.IGNORECASE
 )  # a name that is the first part of a word: "PRE-OP"
+_TITLE_ENDS = ("history", "hx", "pmh")
 _TITLE = re.compile(r"(?:past |family )?(?:family|medical|social|surgical) history|past history|(?:f|fam|fm|pm|ps|soc|s)hx|pmh", re.IGNORECASE)
 DRUG = "CHEM"  # semantic group of substances
 FINDING, FINDINGS = "DISO", "<finding>"  # semantic group of disorders and findings, and how the table names all of them
@@ -42,8 +43,8 @@ _HELD = re.compile(r"[-–][ ]?(?:coated|impregnated|laced|loaded|soaked)\b", re
 # after a drug to which something responds or not: "diuretic responsive ascites"
 _RESPONSE = re.compile(r"[ \t–-]?(?:na[iï]ve|refractory|resistant|(?:un)?responsive(?![ \t]+to\b))\b", re.IGNORECASE)
 _RATIO = re.compile(r"[ \t]+to[ \t]+(?:[a-z]+[ \t]+){1,3}ratio\b", re.IGNORECASE)  # "albumin to creatinine ratio"
+_JOINED = " \t-–/"  # what the three patterns of what is joined to a name begin with
 _WORD_PART = re.compile(r"-(?:[ \t]*/|,?[ \t]+(?:and|or|to)\b)|[ \t]?/[ \t]?hyp(?:o|er)[a-z]", re.IGNORECASE)  # "hypo" in "hypo- or hyperthyroidism"
-_WEIGHT = re.compile(r"weight loss|losing weight", re.IGNORECASE)
 _AIM_AFTER = re.compile(
     r"[ \t-]+(?:attempts?|clinic|counsel(?:ing|ling)|diets?|efforts?|goals?|medications?|methods?|operations?|options?|pills?|plans?|procedures?|program(?:me)?s?|"
     r"regimens?|strateg(?:y|ies)|surger(?:y|ies)|treatments?)\b",
@@ -65,8 +66,7 @@ _TREATED_BEFORE = re.compile(  # "received radiation to the neck"
 _TREATED_AFTER = re.compile(  # "radiation to the neck for lymphoma", "radiation to the neck, 60 Gy"
     r"[^.,;\n]{0,30}?\b(?:cancer|carcinoma|lymphoma|metasta\w+|sarcoma|tumou?r)\b|[^.;\n\d]{0,20}\d+[ \t]?(?:c?gy|fractions)\b", re.IGNORECASE
 )
-_TEARING = re.compile("tearing", re.IGNORECASE)
-_COLD, _BIOPSY_AFTER = re.compile("cold", re.IGNORECASE), re.compile(r"[ \t]+(?:biops(?:y|ies)|forceps)\b", re.IGNORECASE)  # an instrument
+_BIOPSY_AFTER = re.compile(r"[ \t]+(?:biops(?:y|ies)|forceps)\b", re.IGNORECASE)  # "cold" before these is an instrument
 _KIND = (
     r"(?:any|auditory|central|deep|external|firm|her|his|loud|my|noxious|painful|peripheral|physical|sternal|tactile|the|their|verbal|visual|vocal)\b"
 )
@@ -78,7 +78,7 @@ _TO_STIMULUS = re.compile(
     r"(?!(?:[ \t]*(?:,[ \t]*(?:(?:and|or)\b)?|/|\b(?:and|or)\b)[ \t]*[a-z]+){0,3}[ \t]*[-–]?[ \t]*(?:pills?|therap(?:y|ies)|treatments?)\b)",
     re.IGNORECASE,
 )
-_SERVICE = re.compile(r"infectious diseases?", re.IGNORECASE)  # also a medical service
+_SERVICES = ("infectious disease", "infectious diseases")  # also a medical service
 _SERVES_AFTER = re.compile(
     r"[ \t]+(?:(?:attending|department|division|doctor|fellow|physician|provider)s?|docs?)\b"
     r"|[ \t]+(?:(?:has|have|had|is|are|was|were|will|be|been|also|then|currently|subsequently)[ \t]+)*"
@@ -121,6 +121,7 @@ _TESTS = {
     "INR": "INR",
     "GCS": "Glasgow coma scale",
 }
+_LETTER_AND_DIGIT = re.compile(rf"[{''.join(sorted({test[-1] + test[-1].lower() for test in _TESTS}))}]\d")  # most notes hold no such pair
 _GLUED = re.compile(rf"(?<![\w/-])({'|'.join(_TESTS)})(?=\d)", re.IGNORECASE)
 
 
@@ -140,7 +141,7 @@ class Glued(NamedTuple):
 
 def glued(text: str) -> Iterator[Glued]:
     """Yield the tests and vital signs of a text that are written together with their values, from left to right."""
-    for match in _GLUED.finditer(text):
+    for match in _GLUED.finditer(text) if _LETTER_AND_DIGIT.search(text) else ():
         yield Glued(match.start(), match.end(), _TESTS[match[1].upper()])
 
 
@@ -159,31 +160,35 @@ def means_something_else(text: str, start: int, end: int, group: str = "") -> bo
         return True
     if text[end : end + 1] == "-" and text[end + 1 : end + 2].isalpha() and _FIRST_PART.fullmatch(text, start, end):
         return True
-    if _PERSON.match(text, start):  # "Ms. Q" is no mental status
+    name, rules = text[start:end].lower(), _beside()
+    if text[start] in "DMP" and _PERSON.match(text, start):  # "Ms. Q" is no mental status
         return True
-    if _WORD_PART.match(text, end) or _HELD.match(text, end) or _RATIO.match(text, end):
+    if text[end : end + 1] in _JOINED and (_WORD_PART.match(text, end) or _HELD.match(text, end) or _RATIO.match(text, end)):
         return True
     if group == DRUG and _RESPONSE.match(text, end):
         return True
-    if _WEIGHT.fullmatch(text, start, end) and (_AIM_AFTER.match(text, end) or _AIM_BEFORE.search(text, max(0, start - 24), start)):
+    if name in ("weight loss", "losing weight") and (_AIM_AFTER.match(text, end) or _AIM_BEFORE.search(text, max(0, start - 24), start)):
         return True  # "weight loss diet", "surgery for weight loss" are no symptoms
-    if OF_VALUE.match(text, end) and _IS_FALL.fullmatch(text, start, end):
+    if name.endswith(("fall", "falls")) and OF_VALUE.match(text, end) and _IS_FALL.fullmatch(text, start, end):
         return True
-    if _TEARING.fullmatch(text, start, end) and is_of_tissue(text, end):
+    if name == "tearing" and is_of_tissue(text, end):
         return True
-    if _SERVICE.fullmatch(text, start, end) and (_SERVES_AFTER.match(text, end) or _SERVES_BEFORE.search(text, max(0, start - 24), start)):
+    if name in _SERVICES and (_SERVES_AFTER.match(text, end) or _SERVES_BEFORE.search(text, max(0, start - 24), start)):
         return True
-    if _RADIATION.fullmatch(text, start, end) and (_TREATED_BEFORE.search(text, max(0, start - 24), start) or _TREATED_AFTER.match(text, end)):
+    if (
+        name.startswith("radiation")
+        and _RADIATION.fullmatch(text, start, end)
+        and (_TREATED_BEFORE.search(text, max(0, start - 24), start) or _TREATED_AFTER.match(text, end))
+    ):
         return True  # a treatment, no pain that radiates
-    if _COLD.fullmatch(text, start, end) and _BIOPSY_AFTER.match(text, end):
+    if name == "cold" and _BIOPSY_AFTER.match(text, end):
         return True
-    rules = _beside()
-    words = rules.get(text[start:end].lower(), frozenset()) | (rules[FINDINGS] if group == FINDING else frozenset())
-    if not words or (text[start:end].lower() == "unresponsive" and _TO_STIMULUS.match(text, end)):
+    words = [rules[each] for each in (name, FINDINGS if group == FINDING else "") if each in rules]
+    if not words or (name == "unresponsive" and _TO_STIMULUS.match(text, end)):
         return False
-    before, after = _WORD_BEFORE.search(text, max(0, start - 24), start), _WORD_AFTER.match(text, end)
-    sides = (("before", before), ("after", after))
-    return any(found is not None and (side, found[1].lower().replace("’", "'")) in words for side, found in sides)
+    sides = (("before", _WORD_BEFORE.search(text, max(0, start - 24), start)), ("after", _WORD_AFTER.match(text, end)))
+    beside = [(side, found[1].lower().replace("’", "'")) for side, found in sides if found is not None]
+    return any(each in those for each in beside for those in words)
 
 
 def is_department(text: str, start: int, end: int) -> bool:
@@ -194,7 +199,7 @@ def is_department(text: str, start: int, end: int) -> bool:
         start: first character of the name.
         end: the character after the last one.
     """
-    if _DEPARTMENT.fullmatch(text, start, end) is None:
+    if text[end - 1] not in "yYaA" or _DEPARTMENT.fullmatch(text, start, end) is None:
         return False
     if _DEPARTMENT_AFTER.match(text, end) or _DEPARTMENT_BEFORE.search(text, max(0, start - 48), start):
         return True
@@ -237,7 +242,7 @@ def _beside() -> dict[str, frozenset[tuple[str, str]]]:
 
 def is_title(name: str) -> bool:
     """Return whether a name is the title of a part of a note, such as "family history"."""
-    return _TITLE.fullmatch(" ".join(name.split())) is not None
+    return name.lower().endswith(_TITLE_ENDS) and _TITLE.fullmatch(" ".join(name.split())) is not None
 
 
 def names_many_tests(title: str) -> bool:

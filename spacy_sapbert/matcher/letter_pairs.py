@@ -19,6 +19,7 @@ _PAIRS = {
     "ue": ("urea and electrolytes", "+/"),
 }
 _PAIR = re.compile(r"(?<![\w/+&.-])(?P<first>[A-Za-z])[ \t]?(?P<sign>[+/])[ \t]?(?P<second>[A-Za-z])(?:'?s)?(?![\w/+&-])")
+_SIGN = re.compile(r"[+/]")
 _AFTER_TEST = re.compile(
     r"(?<![\w/+&.-])(?:ABG|BM|CRP|FBC|LFT|TFT|VBG|clotting|coag|gluc(?:ose)?|bone)s?/(?P<pair>U[+/&]Es?)(?![\w+&-])", re.IGNORECASE
 )  # "FBC/U+E"
@@ -53,20 +54,30 @@ def letter_pairs(text: str) -> Iterator[Listed]:
     Args:
         text: the note.
     """
-    for pair in _PAIR.finditer(text):
+    for pair in _pairs(text):
         written = pair["first"] + pair["second"]
         name, signs = _PAIRS.get(written.lower(), ("", ""))
         other = _OTHERS.get(written.lower())
         is_other = pair["sign"] == "/" and other is not None and other.match(text, pair.end(), pair.end() + _AFTER) is not None
         if name and pair["sign"] in signs and (written.isupper() or written.islower()) and not is_other:
             yield Listed(pair.start(), pair.end(), name)
-    for test in _AFTER_TEST.finditer(text):
+    for test in _AFTER_TEST.finditer(text) if "/" in text else ():
         yield Listed(test.start("pair"), test.end("pair"), "urea and electrolytes")
-    for filling in _FILLING.finditer(text):
+    for filling in _FILLING.finditer(text) if "E/e" in text else ():
         if filling[0][-1] != "e" or _FILLING_AFTER.match(text, filling.end(), filling.end() + _AFTER):
             yield Listed(filling.start(), filling.end(), "E/e' ratio")
-    for wound in _CLEAN.finditer(text):
+    for wound in _CLEAN.finditer(text) if "d/i" in text or "D/I" in text else ():
         yield Listed(wound.start(), wound.end(), "clean incision")
-    for ratio in _RATIO.finditer(text):
+    for ratio in _RATIO.finditer(text) if "P/F" in text or "P:F" in text else ():
         if _RATIO_FROM <= int(ratio["value"]) <= _RATIO_TO:
             yield Listed(ratio.start(), ratio.end(), "P/F ratio")
+
+
+def _pairs(text: str) -> Iterator[re.Match[str]]:
+    """Yield the matches of `_PAIR`. They are looked for at their signs, which are rarer than letters."""
+    end = 0
+    for sign in _SIGN.finditer(text):
+        start = sign.start() - (2 if text[sign.start() - 1 : sign.start()] in (" ", "\t") else 1)
+        if start >= end and (pair := _PAIR.match(text, start)) is not None:
+            yield pair
+            end = pair.end()

@@ -32,6 +32,7 @@ def levels(text: str) -> Iterator[Listed]:
 # -- bones and the levels between them ----------------------------------------------------------------------------------
 
 _SPINE = [*(f"C{n}" for n in range(1, 8)), *(f"T{n}" for n in range(1, 13)), *(f"L{n}" for n in range(1, 6)), "S1"]
+_LEVEL = re.compile(r"[CTL]\d")
 _FIRST_LEVEL = 1  # index of C2 in `_SPINE`: between C1 and C2 is no disc
 _PAIR = re.compile(r"(?<![\w./–-])(?P<first>[CTL]\d{1,2})(?P<sign>[ \t]?[-–/][ \t]?)(?P<part>[CTLS]?)(?P<number>\d{1,2})(?![\w/%]|[.–-]\w)")
 _BONE = re.compile(r"(?<![\w./–-])(?:C[1-7]|T(?:1[0-2]|[1-9]))(?![\w/%]|[.–-]\w)")
@@ -73,6 +74,8 @@ def vertebrae(text: str) -> Iterator[Listed]:
     Args:
         text: the note.
     """
+    if _LEVEL.search(text) is None:
+        return
     for pair in _PAIR.finditer(text):
         first, second = pair["first"], (pair["part"] or pair["first"][0]) + pair["number"]
         at = _SPINE.index(first) if first in _SPINE else -1

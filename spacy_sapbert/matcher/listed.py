@@ -56,6 +56,9 @@ class _List:
 
     def find(self, text: str) -> Iterator[Listed]:
         """Yield the words that stand for findings, from left to right."""
+        lowered = text.lower()
+        if not any(name in lowered for name in self._names):
+            return
         after = {match.end() for match in self._after.finditer(text)}
         first = {match.start() for match in self._before.finditer(text)} - after
         places = after | {place for place in first if self._may_be_first(text, place)}

@@ -43,7 +43,7 @@ def short_lists(text: str) -> Iterator[Listed]:
     for replaced in _REPLACED.finditer(text):
         for one in _ONE.finditer(text, replaced.start("list"), replaced.end("list")):
             yield Listed(one.start(), one.end(), _ELEMENTS[one[0].lower()])
-    for dip in _DIP.finditer(text):
+    for dip in _DIP.finditer(text) if "+" in text else ():
         for result in _RESULT.finditer(text, dip.start(), min(dip.end(), dip.start() + _DIP_READ)):
             name = _FOUND[re.split(r"[ \t:=\d+]", result[0], maxsplit=1)[0].lower()]
             yield Listed(result.start(), result.end(), name)

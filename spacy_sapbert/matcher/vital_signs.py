@@ -23,6 +23,7 @@ _NAME = (
     r"(?:[Tt]emp(?:erature)?|TEMP(?:ERATURE)?|Tmax|Tc|HR|[Pp]ulse|PULSE|RR|[Rr]esp(?:s|irations?)?|BP|[Bb]lood pressure|S[ap]?O2|O2 [Ss]ats?|[Ss]ats?)\b"
     rf"{_IS}(?:(?:is|of)[ \t])?\d{{2,3}}(?:[./]\d{{1,3}})?%?(?:[ \t]?(?:[°º][ \t]?)?(?:[CF]|mm[ ]?Hg)\b|{_RATE})?"
 )
+_VALUED = re.compile(r"[TPR][ \t:=]{0,19}\d")
 _ITEM = re.compile(rf"(?<![\w/.+-])(?:{_LETTER}|{_NAME})")
 _BETWEEN = re.compile(r"[ \t]*(?:[,;|/][ \t]*|\.[ \t]+|\([^()\n]{1,12}\)[ \t]*[,;]?[ \t]*)?(?:and[ \t]+)?")
 
@@ -33,6 +34,8 @@ def vital_signs(text: str) -> Iterator[Letter]:
     A letter counts if its value is one of the vital sign, and another vital sign with a value is directly before or after it. A temperature with tenths
     or degrees also counts alone: "T 37.2", "T 98 F", but not "T 12".
     """
+    if _VALUED.search(text) is None:
+        return
     items = [item for item in _ITEM.finditer(text) if item["letter"] is None or _in_range(item["letter"], float(item["value"]))]
     joined = [_BETWEEN.fullmatch(text, one.end(), other.start()) is not None for one, other in zip(items, items[1:])]
     for place, item in enumerate(items):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import chain
 
 from .beside import OF_VALUE
 from .listed import Listed
@@ -98,8 +99,9 @@ _OPERATED = re.compile(rf"(?<![a-z-])(?P<site>{_SITE}(?:[ \t]+{_SITE}){{0,2}})[ 
 _DISCHARGES = frozenset(["ear", "eye", "nose", "pus", "sinus", "wound"])  # "wound drainage" and "pus drainage" are findings, no operations
 _NEAR_OPERATION = 64  # characters before the verb that are read
 # between the part of a word and the word: "nephro-/ureterolithiasis"
-_PART = re.compile(
-    r"-(?:[ \t]*/[ \t]*|,?[ \t]*(?:and/or|and|or|to)[ \t]+)|(?<=hypo)[ \t]?/[ \t]?(?=hyper)|(?<=hyper)[ \t]?/[ \t]?(?=hypo)", re.IGNORECASE
+_PARTS = (
+    re.compile(r"-(?:[ \t]*/[ \t]*|,?[ \t]*(?:and/or|and|or|to)[ \t]+)", re.IGNORECASE),
+    re.compile(r"(?<=hypo)[ \t]?/[ \t]?(?=hyper)|(?<=hyper)[ \t]?/[ \t]?(?=hypo)", re.IGNORECASE),
 )
 _WORD = re.compile(r"[a-z]+", re.IGNORECASE)
 _FIRST = re.compile(r"(?<![\w-])[a-z]{4,12}$", re.IGNORECASE)
@@ -122,26 +124,27 @@ def worded(text: str) -> Iterator[Listed]:
     Args:
         text: the note.
     """
-    for match in _FALL.finditer(text):
+    lowered = text.lower()  # most notes hold none of these words, and the patterns are slow
+    for match in _FALL.finditer(text) if "fall" in lowered else ():
         if _BEFORE_FALL.search(text, max(0, match.start() - _NEAR), match.start()):
             yield Listed(match.start(), match.end(), A_FALL)
-    for mets in _METS.finditer(text):
+    for mets in _METS.finditer(text) if "mets" in text else ():
         if _OF_EXERCISE.search(text, max(0, mets.start() - _NEAR), mets.start()) is None:
             yield Listed(mets.start(), mets.end(), "metastases")
-    for lost in _LOST.finditer(text):
+    for lost in _LOST.finditer(text) if "los" in lowered else ():
         yield Listed(lost.start(), lost.end(), "weight loss")
-    for lacked in _LACKED.finditer(text):
+    for lacked in _LACKED.finditer(text) if any(word in lowered for word in _LACK) else ():
         yield Listed(lacked.start(), lacked.end(), _LACK[lacked["what"].lower()])
-    for kept in _KEPT_DOWN.finditer(text):
+    for kept in _KEPT_DOWN.finditer(text) if "down" in lowered else ():
         if (cannot := _CANNOT.search(text, max(0, kept.start() - _NEAR), kept.start())) is not None:
             yield Listed(cannot.start(), kept.end(), "can't keep anything down")
-    for verb in _VERB.finditer(text):
+    for verb in _VERB.finditer(text) if any(word in lowered for word in _INJURIES) else ():
         if (after := _INJURED.match(text, verb.end())) is not None:
             words = after["site"].split()
             for size in range(len(words), 0, -1):
                 end = after.end() if size == len(words) else after.start("site") + len(words[0])
                 yield Listed(verb.start(), end, f"{' '.join(words[:size])} {_INJURIES[verb[0].lower()]}")
-    for verb in _OPERATION.finditer(text):
+    for verb in _OPERATION.finditer(text) if any(word in lowered for word in _OPERATIONS) else ():
         before = _OPERATED.search(text, max(0, verb.start() - _NEAR_OPERATION), verb.start())
         if before is None:
             continue
@@ -151,7 +154,7 @@ def worded(text: str) -> Iterator[Listed]:
             continue
         for first_word in sites:
             yield Listed(first_word.start(), verb.end(), f"{text[first_word.start() : before.end('site')]} {operation}")
-    for between in _PART.finditer(text):
+    for between in chain.from_iterable(each.finditer(text) for each in _PARTS[: 2 if "hyp" in lowered else 1]):
         first = _FIRST.search(text, max(0, between.start() - _NEAR), between.start())
         second = _SECOND.match(text, between.end())
         if first is not None and second is not None:
