@@ -136,7 +136,7 @@ def test_a_word_that_a_concept_is_named_is_no_abbreviation(nlp: Language):
     def options(mention: str, *concepts: str) -> set[str | None]:
         span = nlp.make_doc(mention)[:]
         found = Candidates(span, mention, [(concept, 1.0) for concept in concepts], exact=True, linked=True)
-        return {option.concept for option in senses._options_of(model, found, kb)}
+        return {option.concept for option in senses._options_of(model, found, kb, mention)}
 
     assert options("cold", "C9300007") == set()  # the link from the text alone is kept
     assert options("Cold", "C9300007") == set()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
+from functools import lru_cache
 from typing import NamedTuple
 
 # classes of the table of rules that name words of items
@@ -90,44 +91,44 @@ class Words(NamedTuple):
         moved: words for what a person feels about another: "is *worried*".
     """
 
-    link: AbstractSet[str] = frozenset()
-    apart: AbstractSet[str] = frozenset()
-    state: AbstractSet[str] = frozenset()
-    assay: AbstractSet[str] = frozenset()
-    study: AbstractSet[str] = frozenset()
-    earlier: AbstractSet[str] = frozenset()
-    after: AbstractSet[str] = frozenset()
-    be: AbstractSet[str] = frozenset()
-    tested: AbstractSet[str] = frozenset()
-    sought: AbstractSet[str] = frozenset()
-    subject: AbstractSet[str] = frozenset()
-    reaction: AbstractSet[str] = frozenset()
-    stated: AbstractSet[str] = frozenset()
-    side: AbstractSet[str] = frozenset()
-    finished: AbstractSet[str] = frozenset()
-    verb: AbstractSet[str] = frozenset()
-    until: AbstractSet[str] = frozenset()
-    dated: AbstractSet[str] = frozenset()
-    relative: AbstractSet[str] = frozenset()
-    seen: AbstractSet[str] = frozenset()
-    matter: AbstractSet[str] = frozenset()
-    degree: AbstractSet[str] = frozenset()
-    resumed: AbstractSet[str] = frozenset()
-    eye: AbstractSet[str] = frozenset()
-    limb: AbstractSet[str] = frozenset()
-    exam: AbstractSet[str] = frozenset()
-    operation: AbstractSet[str] = frozenset()
-    event: AbstractSet[str] = frozenset()
-    symptom: AbstractSet[str] = frozenset()
-    analyte: AbstractSet[str] = frozenset()
-    goeson: AbstractSet[str] = frozenset()
-    due: AbstractSet[str] = frozenset()
-    woman: AbstractSet[str] = frozenset()
-    man: AbstractSet[str] = frozenset()
-    either: AbstractSet[str] = frozenset()
-    stranger: AbstractSet[str] = frozenset()
-    telling: AbstractSet[str] = frozenset()
-    moved: AbstractSet[str] = frozenset()
+    link: frozenset[str] = frozenset()
+    apart: frozenset[str] = frozenset()
+    state: frozenset[str] = frozenset()
+    assay: frozenset[str] = frozenset()
+    study: frozenset[str] = frozenset()
+    earlier: frozenset[str] = frozenset()
+    after: frozenset[str] = frozenset()
+    be: frozenset[str] = frozenset()
+    tested: frozenset[str] = frozenset()
+    sought: frozenset[str] = frozenset()
+    subject: frozenset[str] = frozenset()
+    reaction: frozenset[str] = frozenset()
+    stated: frozenset[str] = frozenset()
+    side: frozenset[str] = frozenset()
+    finished: frozenset[str] = frozenset()
+    verb: frozenset[str] = frozenset()
+    until: frozenset[str] = frozenset()
+    dated: frozenset[str] = frozenset()
+    relative: frozenset[str] = frozenset()
+    seen: frozenset[str] = frozenset()
+    matter: frozenset[str] = frozenset()
+    degree: frozenset[str] = frozenset()
+    resumed: frozenset[str] = frozenset()
+    eye: frozenset[str] = frozenset()
+    limb: frozenset[str] = frozenset()
+    exam: frozenset[str] = frozenset()
+    operation: frozenset[str] = frozenset()
+    event: frozenset[str] = frozenset()
+    symptom: frozenset[str] = frozenset()
+    analyte: frozenset[str] = frozenset()
+    goeson: frozenset[str] = frozenset()
+    due: frozenset[str] = frozenset()
+    woman: frozenset[str] = frozenset()
+    man: frozenset[str] = frozenset()
+    either: frozenset[str] = frozenset()
+    stranger: frozenset[str] = frozenset()
+    telling: frozenset[str] = frozenset()
+    moved: frozenset[str] = frozenset()
 
     @classmethod
     def of(cls, classes: Mapping[str, Sequence[str]]) -> Words:
@@ -467,10 +468,16 @@ def is_dated_by(words: Sequence[str], first: int, at: int, begin: int, end: int,
     return treated or not words[after][0].isalnum() or words[after] in kinds.goeson
 
 
-def _are_some(words: Sequence[str], names: AbstractSet[str]) -> bool:
+def _are_some(words: Sequence[str], names: frozenset[str]) -> bool:
     """Return whether one of some words is a name, or has one of the endings that are written with a dash: "-ectomy"."""
-    endings = tuple(name[1:] for name in names if name.startswith("-"))
+    endings = _endings(names)
     return any(word in names or (endings and word.endswith(endings)) for word in words)
+
+
+@lru_cache(maxsize=64)
+def _endings(names: frozenset[str]) -> tuple[str, ...]:
+    """Return the endings among some names."""
+    return tuple(name[1:] for name in names if name.startswith("-"))
 
 
 def is_year(word: str) -> bool:

@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,6 +29,7 @@ COUNTED = ("words", "near", "values", "section")  # signals that are counted in 
 SIGNALS = ("frequency", "written", *COUNTED, "case", "note")
 WINDOW, WORDS = 150, 12  # characters and tokens that are read on each side
 RARE = 1e-3  # lowest frequency of a meaning, also of one whose frequency is not known
+_REMEMBERED = 8192  # texts whose normalised forms are remembered
 MOST = 0.995  # highest probability: an abbreviation can always have a meaning that is in no list
 _TOKEN = re.compile(r"[^\W\d_]+(?:['/&][^\W\d_]+)*|\d+(?:[.,/:]\d+)*|[%:<>=+]")
 _SMALL = frozenset(
@@ -102,6 +103,7 @@ class Context(NamedTuple):
     case: int = -1
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def normal(abbreviation: str) -> str:
     """Return the normalised form of an abbreviation: "A.fib" and "afib" are the same, "s_p" and "s/p" too."""
     return "".join(abbreviation.split()).replace(".", "").replace("_", "/").lower()

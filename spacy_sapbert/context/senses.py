@@ -98,9 +98,8 @@ class Senses:
         if place is None or not found:
             return [None] * len(found)
         model = self._open(place)
-        options = [self._options_of(model, each, kb) for each in found]
-        doc = found[0].span.doc
-        text = doc.text
+        text = found[0].span.doc.text
+        options = [self._options_of(model, each, kb, text) for each in found]
         if not any(options):
             return [_by_words(each, text, kb) for each in found]
         lowered = text.lower()
@@ -151,12 +150,10 @@ class Senses:
         ranked = [*first, *(concept for concept in sorted(concepts, key=lambda c: -concepts[c]) if concept not in first)]
         return Choice([(concept, min(concepts[concept], 1.0)) for concept in ranked], best.meaning.name, decided)
 
-    def _options_of(self, model: SenseModel, found: Candidates, kb: KnowledgeBase) -> List[Option]:
+    def _options_of(self, model: SenseModel, found: Candidates, kb: KnowledgeBase, text: str) -> List[Option]:
         """Return the meanings of a span's text: those that the model knows, and the concepts that have it as a name."""
-        if found.span.text != found.mention:  # the text defines the abbreviation, so there is nothing to choose
-            return []
         meanings = model.meanings_of(found.mention)
-        if not meanings:
+        if not meanings or text[found.span.start_char : found.span.end_char] != found.mention:  # if the text defines it, there is nothing to choose
             return []
         best = found.concepts[0][1] if found.concepts else 0.0
         tied = [concept for concept, score in found.concepts if score == best] if found.exact else []
@@ -212,10 +209,12 @@ def _by_words(found: Candidates, text: str, kb: KnowledgeBase) -> Optional[Choic
     linker stays.
     """
     span = found.span
-    if span.text != found.mention:
+    if text[span.start_char : span.end_char] != found.mention:
         return None
     near = [(kb.concept_id(rows[0]), hint) for hint in hints(text, span.start_char, span.end_char) if (rows := kb.rows_of(hint.concept))]
-    if near and all(hint.side == NEAR for _, hint in near):
+    if not near:
+        return None
+    if all(hint.side == NEAR for _, hint in near):
         nearest = min(hint.distance for _, hint in near)
         near = [(concept, hint) for concept, hint in near if hint.distance == nearest]
     meant = {concept: hint.meaning for concept, hint in near}

@@ -2,9 +2,11 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
-from typing import Dict, List, Optional, Tuple, Union
+from typing import Any, Dict, List, Optional, Tuple, Union
 
 from spacy.language import Language
 from spacy.tokens import Doc, Span
@@ -111,12 +113,14 @@ class ClinicalStatus(DocComponent):
         substances = self._rules.substances
         for doc, statuses in zip(docs, predictions):
             spans = list(_spans(doc))
+            user_data: Dict[Any, Any] = doc.user_data
             # spaCy stores an extension by a span's offsets, so all spans at one place have one status
             labels = self._labels(spans)
             others = {(span.start_char, span.end_char) for span, label in zip(spans, labels) if label != ANATOMY or span.text.lower() in substances}
             for span in spans:
                 place = span.start_char, span.end_char
-                span._.set(self.attr_name, statuses[place] if place in others else dict.fromkeys(statuses[place], False))
+                status = statuses[place] if place in others else dict.fromkeys(statuses[place], False)
+                user_data["._.", self.attr_name, span.start_char, span.end_char] = status  # what spaCy's `span._.set` does, which is slow
 
     def _labels(self, spans: List[Span]) -> List[str]:
         """Return what each span is: the semantic group of the concept that a linker of this package chose, or its label.
@@ -128,20 +132,26 @@ class ClinicalStatus(DocComponent):
         kbs = (kb for _, component in self.nlp.pipeline if isinstance(kb := getattr(component, "kb", None), KnowledgeBase))
         if (kb := next(kbs, None)) is not self._kb or len(self._groups) > MOST_GROUPS:  # names that a user adds make a new object
             self._kb, self._groups = kb, {}
-        return [self._label(span) for span in spans]
+        given = [(span.label_, span.kb_id_) for span in spans]
+        if self._kb is not None:
+            self._read_groups(self._kb, {kb_id for _, kb_id in given if kb_id and kb_id not in self._groups})
+        return [self._label(*each) for each in given]
 
-    def _label(self, span: Span) -> str:
-        if self._kb is None or not span.kb_id_:
-            return str(span.label_)
-        found = self._groups.get(span.kb_id_)
-        if found is None:
-            try:
-                known = groups_of(self._kb.types_of(self._kb.row_of(span.kb_id_)))
-            except KeyError:  # the id of another linker
-                known = []
-            found = self._groups[span.kb_id_] = tuple(group for group in known if group not in NO_PROBLEM)  # white cells are counted, too
-        if not found or span.label_ in found:
-            return str(span.label_)
+    def _read_groups(self, kb: KnowledgeBase, ids: AbstractSet[str]) -> None:
+        """Read the semantic groups of some concepts."""
+        rows: Dict[str, int] = {}
+        for kb_id in ids:
+            with suppress(KeyError):  # the id of another linker
+                rows[kb_id] = kb.row_of(kb_id)
+        types = kb.types_of_all(rows.values())
+        for kb_id in ids:
+            known = groups_of(types[rows[kb_id]]) if kb_id in rows else []
+            self._groups[kb_id] = tuple(group for group in known if group not in NO_PROBLEM)  # white cells are counted, too
+
+    def _label(self, label: str, kb_id: str) -> str:
+        found = self._groups.get(kb_id) if self._kb is not None and kb_id else None
+        if not found or label in found:
+            return label
         return PROBLEM if PROBLEM in found else found[0]
 
     # -- files ----------------------------------------------------------------------------------------------------------
@@ -203,10 +213,10 @@ def _is_denied(span: Span, text: str) -> Optional[bool]:
     after = [] if words[0] in own and words[-1] in own else [word for word in words if word not in own]
     rest = re.split(r"[.;\n]", text[span.end_char : span.end_char + STATED].lower(), maxsplit=1)[0] if after else ""
     stated = "|".join(map(re.escape, after or words[:1]))
-    if said := list(filter(None, (re.search(rf"\b{re.escape(word)}\b", rest) for word in after))):
+    if said := list(filter(None, (re.search(rf"\b{re.escape(word)}\b", rest) for word in after if word in rest))):
         # what follows is another statement: "liver and spleen are enlarged, and kidneys are not enlarged"
         rest = rest[: max(word.end() for word in said)]
-    if re.search(rf"\bnot (?:\w+ )?(?:{stated})\b", own + rest) is not None:
+    if "not " in own + rest and re.search(rf"\bnot (?:\w+ )?(?:{stated})\b", own + rest) is not None:
         return True
     return False if "negative" in after and "negative" in rest else None
 
