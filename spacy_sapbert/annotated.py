@@ -37,6 +37,8 @@ def get_mentions(doc: Doc, settings: Settings, kb: KnowledgeBase) -> tuple[Spans
     for mention, (_, _, span) in zip(mentions, spans):
         if mention.long_form not in (None, mention.text) and (mention, span.text) not in named:
             named[mention, span.text] = _as_named(mention, mention.long_form, span.text, forms, kb)
+    if not named:
+        return spans, mentions
     return spans, [named.get((mention, span.text), mention) for mention, (_, _, span) in zip(mentions, spans)]
 
 

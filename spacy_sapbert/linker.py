@@ -37,7 +37,7 @@ from .kb.removals import same_name
 from .kb.writing import in_capitals
 from .ranking.ranker import Ranker
 from .registry import check_linker_name
-from .search import CandidateSearch, Found, MentionCandidate, Query
+from .search import LISTS, CandidateSearch, Found, MentionCandidate, Query
 from .settings import COSINE, Names, Setting, Settings, Types, default_config, takes_settings
 from .state import LinkerState
 from .types import VectorIndex
@@ -681,8 +681,9 @@ def _among_capitals(span: Any) -> bool:
 def _link(mention: Mention, found: Found, nil: str) -> Link:
     """Return what is written on a span. Lists are copied, because a user may change them and other spans share the answer."""
     answer, cached = found
-    explain: dict[str, Any] = {"mention": mention.text, "long_form": mention.long_form, "cached": cached}
-    for key, value in answer.explain.items():
-        explain[key] = list(value) if isinstance(value, list) else value
+    explain: dict[str, Any] = {"mention": mention.text, "long_form": mention.long_form, "cached": cached, **answer.explain}
+    for key in LISTS:
+        if (value := explain.get(key)) is not None:
+            explain[key] = list(value)
     codes = {vocabulary: list(codes) for vocabulary, codes in answer.codes.items()}
     return Link(answer.candidates[0][0] if answer.linked else nil, list(answer.candidates), codes, explain, answer.probability)

@@ -109,6 +109,9 @@ class Mask(NamedTuple):
     added_rows: Bools1d | None = None
 
 
+LISTS = ("meanings", "runner_up", "ties")  # the entries of `Answer.explain` that are lists
+
+
 class Answer(NamedTuple):
     """What one mention is linked to. Equal mentions share one answer.
 

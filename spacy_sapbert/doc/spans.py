@@ -136,7 +136,7 @@ def get_spans(doc: Doc, spans_key: SpansKey, labels_discard: Iterable[str] = ())
     found: List[Tuple[Optional[str], int, Span]] = []
     for group in groups:
         spans = doc.ents if group is None else doc.spans.get(group, ())
-        found.extend((group, place, span) for place, span in enumerate(spans) if span.label_ not in discard)
+        found.extend((group, place, span) for place, span in enumerate(spans) if not discard or span.label_ not in discard)
     return found
 
 
@@ -247,8 +247,9 @@ def write_links(doc: Doc, spans: Spans, links: List[Link], attr_name: str, overw
     by_group: Dict[str, Dict[int, str]] = {}
     # spaCy stores attributes by a span's offsets. So a whole mention is written after a part of a coordination with the same offsets
     for (group, place, span), link in sorted(zip(spans, links), key=lambda each: not is_part(each[0][0], each[0][2])):
+        start, end = span.start_char, span.end_char
         for name, value in zip(names, (list(link.candidates), link.codes, link.explain, link.probability)):
-            user_data[_key(name, span)] = value
+            user_data["._.", name, start, end] = value  # see `_key`
         # NIL does not replace an id that another linker wrote; each linker's own attributes still show its result
         if span.kb_id_ and (not overwrite or (link.kb_id in ("", "NIL") and attr_name != "kb_ents")):
             continue

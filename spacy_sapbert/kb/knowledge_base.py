@@ -223,8 +223,7 @@ class KnowledgeBase:
 
     def _rows_of_forms(self, norms: Iterable[str]) -> dict[str, int]:
         """Return normalised name -> row of its surface form in the files, also for removed names."""
-        hits = ((norm, self._sql("SELECT row FROM string WHERE norm = ?", norm).fetchone()) for norm in norms)
-        return {norm: hit[0] for norm, hit in hits if hit}
+        return dict(self._sql_in("SELECT norm, row FROM string WHERE norm IN ({})", norms))
 
     def _forms_of(self, concept: int) -> list[tuple[int, Name]]:
         """Return (row of the surface form, name) of each name that a concept (a row) has in the files, the best first."""
@@ -299,12 +298,13 @@ class KnowledgeBase:
         Returns:
             Given name -> row of its surface form. Names without an exact match are left out.
         """
+        norms = {name: normalise(name, language) for name in names}
+        rows = self._rows_of_forms(norms.values())
         found: dict[str, int] = {}
-        for name in names:
-            norm = normalise(name, language)
-            hit = self._sql("SELECT row FROM string WHERE norm = ?", norm).fetchone()
-            if hit and not (self.removed is not None and hit[0] in self.removed.gone):
-                found[name] = hit[0]
+        for name, norm in norms.items():
+            row = rows.get(norm)
+            if row is not None and not (self.removed is not None and row in self.removed.gone):
+                found[name] = row
             elif self.added is not None and norm in self.added.by_norm:
                 found[name] = self.added.by_norm[norm]
         return found
@@ -559,6 +559,16 @@ class KnowledgeBase:
         if self.added is not None and self.added.is_new(row):
             return self.added.names_of(row)[0].text
         return str(self._sql("SELECT name FROM concept WHERE row = ?", row).one()[0])
+
+    def types_of_all(self, rows: Iterable[int]) -> dict[int, list[str]]:
+        """Return concept row -> its semantic types, see `types_of`. All are read with few statements."""
+        found: dict[int, list[str]] = {row: [] for row in rows}
+        new = [row for row in found if self.added is not None and self.added.is_new(row)]
+        for row, tui in self._sql_in(
+            "SELECT concept, tui FROM type WHERE concept IN ({}) ORDER BY concept, tui", (row for row in found if row not in new)
+        ):
+            found[row].append(tui)
+        return {**found, **{row: self.types_of(row) for row in new}}
 
     def types_of(self, row: int) -> list[str]:
         """Return only the semantic types (TUIs) of the concept in a row."""

@@ -121,7 +121,11 @@ def test_many_concepts_are_read_with_few_statements(folder: Path, monkeypatch: p
     names = kb.matched_names([(row, second), (attack, first), (row, first)])
     assert len(said) == 1
     assert {pair: name.text for pair, name in names.items()} == {(row, first): "MI", (row, second): "MI", (attack, first): "heart attack"}
-    assert kb.types_of(first) == ["T047"]
+    said.clear()
+    types = kb.types_of_all(every)
+    assert len(said) == 1
+    assert types == {row: kb.types_of(row) for row in every}
+    assert types[first] == ["T047"]
 
 
 def test_a_name_that_is_not_there_is_said(kb: KnowledgeBase) -> None:
