@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from spacy.lang.tokenizer_exceptions import URL_PATTERN
+from spacy.lang.tokenizer_exceptions import URL_MATCH
 from spacy.language import Language
 from spacy.tokenizer import Tokenizer  # type: ignore[import-not-found]
 from spacy.tokens import Doc
@@ -68,7 +68,12 @@ def bound_tokenizer(nlp: Language) -> None:
     old: Any = nlp.tokenizer
     if type(old) is Tokenizer:
         url = old.url_match
-        if getattr(getattr(url, "__self__", None), "pattern", None) == URL_PATTERN:
-            url = UrlPattern(URL_PATTERN).match
+        if url is not None and (pattern := _pattern_of(url)) == _pattern_of(URL_MATCH):
+            url = UrlPattern(pattern).match
         rules = (old.rules, old.prefix_search, old.suffix_search, old.infix_finditer, old.token_match, url)
         nlp.tokenizer = BoundedTokenizer(nlp.vocab, *rules, faster_heuristics=old.faster_heuristics)
+
+
+def _pattern_of(match: Any) -> str:
+    """Return the pattern whose method a function is; "" if it is none."""
+    return str(getattr(getattr(match, "__self__", None), "pattern", ""))

@@ -563,7 +563,7 @@ class KnowledgeBase:
     def types_of_all(self, rows: Iterable[int]) -> dict[int, list[str]]:
         """Return concept row -> its semantic types, see `types_of`. All are read with few statements."""
         found: dict[int, list[str]] = {row: [] for row in rows}
-        new = [row for row in found if self.added is not None and self.added.is_new(row)]
+        new = {row for row in found if self.added is not None and self.added.is_new(row)}
         for row, tui in self._sql_in(
             "SELECT concept, tui FROM type WHERE concept IN ({}) ORDER BY concept, tui", (row for row in found if row not in new)
         ):

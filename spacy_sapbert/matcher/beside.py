@@ -242,7 +242,7 @@ def _beside() -> dict[str, frozenset[tuple[str, str]]]:
 
 def is_title(name: str) -> bool:
     """Return whether a name is the title of a part of a note, such as "family history"."""
-    return name.lower().endswith(_TITLE_ENDS) and _TITLE.fullmatch(" ".join(name.split())) is not None
+    return name.rstrip().lower().endswith(_TITLE_ENDS) and _TITLE.fullmatch(" ".join(name.split())) is not None
 
 
 def names_many_tests(title: str) -> bool:

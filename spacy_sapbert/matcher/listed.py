@@ -82,8 +82,9 @@ class _List:
         if self._other_before.search(text, max(0, first - _FAR), first) or self._other_after.match(text, end):
             return
         for match in chain:
-            if not self._part.search(text, max(0, match.start() - _FAR), match.start()):
-                yield Listed(match.start(), match.end(), self._names[match[0].lower()])
+            name = self._names.get(match[0].lower())  # a pattern without case takes "ı" for "i"
+            if name is not None and self._part.search(text, max(0, match.start() - _FAR), match.start()) is None:
+                yield Listed(match.start(), match.end(), name)
 
 
 _LISTS = (

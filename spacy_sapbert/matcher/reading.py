@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -120,13 +121,13 @@ def _write_out(full: dict[int, tuple[str, int]], names: _Names) -> dict[int, str
     other = words.copy()
     for at, (_, hashed) in full.items():
         other[at] = hashed
-    each = np.arange(len(words))
-    their_lengths, their_labels = phrases.longest(other, _next(np.array(sorted(full)), each) - each)  # only names that hold a full form
+    each, ordered = np.arange(len(words)), sorted(full)
+    their_lengths, their_labels = phrases.longest(other, _next(np.array(ordered), each) - each)  # only names that hold a full form
     used: dict[int, str] = {}
     taken = 0  # position after the last name
     for start in np.flatnonzero(their_lengths).tolist():
         end = start + int(their_lengths[start])
-        places = [at for at in full if start <= at < end]
+        places = ordered[bisect_left(ordered, start) : bisect_left(ordered, end)]
         if start < taken or not places or (end - start < 2 and lowered[start] in SHORT) or _is_in_longer(start, end, lengths):
             continue
         mine = max((at + int(lengths[at]) for at in range(start, end) if lengths[at]), default=0)
@@ -245,8 +246,8 @@ def _reword(wording: _OtherWords, names: _Names, added: dict[int, str]) -> dict[
     if not len(begins):
         return {}
     starts, ends = kept[begins], kept[begins + their_lengths[begins] - 1] + 1
-    while len(joined := np.flatnonzero(np.isin(ends, wording.joined))):
-        ends[joined] += 1
+    while len(cut := np.flatnonzero(np.isin(ends, wording.joined))):  # names that end in the middle of a form
+        ends[cut] += 1
     longer = (wording.before[ends] > wording.before[starts]) & (ends - starts > lengths[starts])
     used: dict[int, str] = {}
     taken = 0  # position after the last name

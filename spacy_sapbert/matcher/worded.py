@@ -134,22 +134,24 @@ def worded(text: str) -> Iterator[Listed]:
     for lost in _LOST.finditer(text) if "los" in lowered else ():
         yield Listed(lost.start(), lost.end(), "weight loss")
     for lacked in _LACKED.finditer(text) if any(word in lowered for word in _LACK) else ():
-        yield Listed(lacked.start(), lacked.end(), _LACK[lacked["what"].lower()])
+        if (lack := _LACK.get(lacked["what"].lower())) is not None:  # a pattern without case takes "ı" for "i"
+            yield Listed(lacked.start(), lacked.end(), lack)
     for kept in _KEPT_DOWN.finditer(text) if "down" in lowered else ():
         if (cannot := _CANNOT.search(text, max(0, kept.start() - _NEAR), kept.start())) is not None:
             yield Listed(cannot.start(), kept.end(), "can't keep anything down")
     for verb in _VERB.finditer(text) if any(word in lowered for word in _INJURIES) else ():
-        if (after := _INJURED.match(text, verb.end())) is not None:
+        injury = _INJURIES.get(verb[0].lower())
+        if injury is not None and (after := _INJURED.match(text, verb.end())) is not None:
             words = after["site"].split()
             for size in range(len(words), 0, -1):
                 end = after.end() if size == len(words) else after.start("site") + len(words[0])
-                yield Listed(verb.start(), end, f"{' '.join(words[:size])} {_INJURIES[verb[0].lower()]}")
+                yield Listed(verb.start(), end, f"{' '.join(words[:size])} {injury}")
     for verb in _OPERATION.finditer(text) if any(word in lowered for word in _OPERATIONS) else ():
         before = _OPERATED.search(text, max(0, verb.start() - _NEAR_OPERATION), verb.start())
-        if before is None:
+        operation = _OPERATIONS.get(verb[0].lower())
+        if before is None or operation is None:
             continue
         sites = list(_WORD.finditer(text, before.start("site"), before.end("site")))
-        operation = _OPERATIONS[verb[0].lower()]
         if operation == "drainage" and sites[-1][0].lower() in _DISCHARGES:
             continue
         for first_word in sites:

@@ -16,7 +16,7 @@ from spacy.tokenizer import Tokenizer
 
 import spacy_sapbert
 from spacy_sapbert.doc.brackets import MOST_BRACKETS, FewBrackets, bound_detector
-from spacy_sapbert.doc.tokens import LONGEST_WORD, BoundedTokenizer, bound_tokenizer
+from spacy_sapbert.doc.tokens import LONGEST_WORD, BoundedTokenizer, UrlPattern, bound_tokenizer
 
 NOTES = sorted((Path(__file__).parents[2] / "examples" / "notes").glob("*.txt"))
 
@@ -41,6 +41,7 @@ def test_other_texts_have_the_tokens_of_spacy(bounded: Language) -> None:
 def test_urls_are_whole_words(bounded: Language) -> None:
     text = "See https://www.example.org/a.b?c=d, example.com/x, 10.0.0.1:8080 and user@example.com, not abc/def or http://localhost."
     plain = spacy.blank("en")
+    assert isinstance(bounded.tokenizer.url_match.__self__, UrlPattern)
     assert [token.text for token in bounded(text)] == [token.text for token in plain(text)]
     assert {"https://www.example.org/a.b?c=d", "example.com/x"} <= {token.text for token in bounded(text)}
 

@@ -130,6 +130,8 @@ def test_a_new_concept(nlp: Language) -> None:
     entity = linker.kb.cui_to_entity[NEW]
     assert (entity.canonical_name, entity.aliases) == ("Morning grumpiness", ["Morning grumpiness", "grumpy mornings", "morning mood"])
     assert (entity.types, entity.definition) == (["T184"], "No speech before coffee.")
+    rows = linker.kb.row_of(NEW), linker.kb.row_of(DIABETES)
+    assert linker.kb.types_of_all(rows) == {rows[0]: ["T184"], rows[1]: linker.kb.types_of(rows[1])}
     assert (len(linker.kb), NEW in linker.kb, list(linker.kb.cui_to_entity)[-1]) == (before + 1, True, NEW)
 
 

@@ -26,3 +26,7 @@ from spacy_sapbert.matcher.listed import listed
 )
 def test_words_in_a_list(text: str, found: list[str]) -> None:
     assert [text[one.start : one.end] for one in listed(text)] == found
+
+
+def test_a_letter_that_only_looks_like_an_i_makes_no_error() -> None:
+    assert [one.name for one in listed("frequency, dysuria, retentıon, urgency")] == ["urinary frequency", "urinary urgency"]

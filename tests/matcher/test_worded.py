@@ -127,3 +127,9 @@ def test_the_aim_of_a_treatment_is_no_finding(text: str) -> None:
 @pytest.mark.parametrize("text", ["weight loss", "weight loss of 10 kg", "evaluated for weight loss", "weight loss and diet"])
 def test_weight_loss_is_a_finding(text: str) -> None:
     assert [name for name, _ in mentions(text)] == ["weight loss"]
+
+
+def test_a_letter_that_only_looks_like_an_i_makes_no_error() -> None:
+    assert [one.name for one in worded("No appetite, no lıbido. Hip dıslocated, broke her arm.")] == ["poor appetite", "arm fracture"]
+    repaired = [one.name for one in worded("hernia was repaıred, mass removed")]
+    assert repaired == ["mass removal"]
