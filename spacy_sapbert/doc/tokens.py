@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from spacy.lang.tokenizer_exceptions import URL_MATCH
 from spacy.language import Language
 from spacy.tokenizer import Tokenizer  # type: ignore[import-not-found]
 from spacy.tokens import Doc
@@ -14,22 +13,6 @@ from spacy.tokens import Doc
 LONGEST_WORD = 500  # characters without white space; longer words are not split by spaCy's rules
 _LONGER = re.compile(rf"(?<!\S)\S{{{LONGEST_WORD + 1},}}")
 _PARTS = re.compile(r"\w+|\W")
-
-
-class UrlPattern:
-    """spaCy's pattern of a URL, which is slow and is tried on every new word. It is not tried on words without a full stop, which are no URLs.
-
-    Args:
-        pattern: the pattern.
-    """
-
-    def __init__(self, pattern: str) -> None:
-        self.pattern = pattern  # spaCy reads it from the object whose method it calls, to save the tokenizer
-        self._match = re.compile(pattern).match
-
-    def match(self, string: str) -> re.Match[str] | None:
-        """Return the match of a URL; None if the word is none."""
-        return self._match(string) if "." in string else None
 
 
 class BoundedTokenizer(Tokenizer):  # type: ignore[misc]
@@ -67,13 +50,5 @@ def bound_tokenizer(nlp: Language) -> None:
     """Replace spaCy's tokenizer of a pipeline by a `BoundedTokenizer` with the same rules. A tokenizer of another kind is kept."""
     old: Any = nlp.tokenizer
     if type(old) is Tokenizer:
-        url = old.url_match
-        if url is not None and (pattern := _pattern_of(url)) == _pattern_of(URL_MATCH):
-            url = UrlPattern(pattern).match
-        rules = (old.rules, old.prefix_search, old.suffix_search, old.infix_finditer, old.token_match, url)
+        rules = (old.rules, old.prefix_search, old.suffix_search, old.infix_finditer, old.token_match, old.url_match)
         nlp.tokenizer = BoundedTokenizer(nlp.vocab, *rules, faster_heuristics=old.faster_heuristics)
-
-
-def _pattern_of(match: Any) -> str:
-    """Return the pattern whose method a function is; "" if it is none."""
-    return str(getattr(getattr(match, "__self__", None), "pattern", ""))

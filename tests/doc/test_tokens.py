@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import re
 import time
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,7 +15,7 @@ from spacy.tokenizer import Tokenizer
 
 import spacy_sapbert
 from spacy_sapbert.doc.brackets import MOST_BRACKETS, FewBrackets, bound_detector
-from spacy_sapbert.doc.tokens import LONGEST_WORD, BoundedTokenizer, UrlPattern, bound_tokenizer
+from spacy_sapbert.doc.tokens import LONGEST_WORD, BoundedTokenizer, bound_tokenizer
 
 NOTES = sorted((Path(__file__).parents[2] / "examples" / "notes").glob("*.txt"))
 
@@ -36,22 +35,6 @@ def test_other_texts_have_the_tokens_of_spacy(bounded: Language) -> None:
     for text in [*(path.read_text(encoding="utf-8") for path in NOTES), "", "  ", "c/o pain", "can't " * 300, "x" * LONGEST_WORD + ")"]:
         doc, same = bounded(text), plain(text)
         assert [(token.text, token.norm_, token.whitespace_) for token in doc] == [(token.text, token.norm_, token.whitespace_) for token in same]
-
-
-def test_urls_are_whole_words(bounded: Language) -> None:
-    text = "See https://www.example.org/a.b?c=d, example.com/x, 10.0.0.1:8080 and user@example.com, not abc/def or http://localhost."
-    plain = spacy.blank("en")
-    assert isinstance(bounded.tokenizer.url_match.__self__, UrlPattern)
-    assert [token.text for token in bounded(text)] == [token.text for token in plain(text)]
-    assert {"https://www.example.org/a.b?c=d", "example.com/x"} <= {token.text for token in bounded(text)}
-
-
-def test_another_pattern_of_urls_is_kept() -> None:
-    nlp = spacy.blank("en")
-    nlp.tokenizer.url_match = re.compile("web:.*").match
-    before = [token.text for token in nlp("see web:x,y")]
-    bound_tokenizer(nlp)
-    assert [token.text for token in nlp("see web:x,y")] == before == ["see", "web:x,y"]
 
 
 def test_a_long_word_is_split_by_hand(bounded: Language) -> None:
