@@ -34,6 +34,9 @@ def word_hash(word: str) -> int:
     return int.from_bytes(hashlib.blake2b(word.encode("utf-8", "surrogatepass"), digest_size=8).digest(), "little")
 
 
+NO_WORD = np.uint64(word_hash(""))  # stands between two texts, or for a word that is left out; no phrase holds it
+
+
 class _Manifest(BaseModel):
     """Content of the manifest of a folder of phrases."""
 
@@ -148,6 +151,26 @@ class Phrases:
         longest = lengths == found[start]
         labels[start[longest]] = self.labels[place[there][longest]]
         return found, labels
+
+    def longest_of_all(
+        self, texts: Sequence[Hashes1d], more_than: Sequence[npt.NDArray[np.int64]] | None = None
+    ) -> list[tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]]:
+        """Find the longest phrase that begins at each word of several texts. All are looked up at once, which is faster than one by one.
+
+        Args:
+            texts: for each text, the hashes of its words, in order.
+            more_than: for each text, see `longest`.
+
+        Returns:
+            For each text, what `longest` returns.
+        """
+        if not texts:
+            return []
+        ends = np.cumsum([len(text) + 1 for text in texts]).tolist()
+        joined = np.concatenate([part for text in texts for part in (text, [NO_WORD])])
+        least = None if more_than is None else np.concatenate([part for few in more_than for part in (few, [0])])
+        lengths, labels = self.longest(joined, least)
+        return [(lengths[end - 1 - len(text) : end - 1], labels[end - 1 - len(text) : end - 1]) for text, end in zip(texts, ends)]
 
     def sizes(self, words: Hashes1d) -> npt.NDArray[np.uint16]:
         """Return how many words the phrases have that begin with each word: bit i is set if there is one of i + 1 words.

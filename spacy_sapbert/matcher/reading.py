@@ -12,13 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from .lookup import Lookup
-from .phrases import MAX_WORDS, Hashes1d, Phrases, word_hash
+from .phrases import MAX_WORDS, NO_WORD, Hashes1d, Phrases, word_hash
 from .shorthand import SHORT
 from .word_forms import WordForms
 from .wordings import Wording, may_begin, wordings
 from .words import WORD
 
-LEFT_OUT = np.uint64(word_hash(""))  # stands for a word that is left out; no name holds it
 _REACH = MAX_WORDS + 4  # words before or after a word in which a name that holds it may begin or end
 
 
@@ -187,7 +186,7 @@ class _OtherWords:
         Args:
             words: (m,) hashes of the words of the text.
         """
-        other: Hashes1d = np.append(words, LEFT_OUT)
+        other: Hashes1d = np.append(words, NO_WORD)
         other[list(self.full)] = [hashed for _, hashed in self.full.values()]
         kept: Hashes1d = other[self.kept]
         return kept
@@ -212,17 +211,10 @@ def _other_words(lowered: Sequence[str], full: dict[int, tuple[str, int]], names
         _OtherWords(wording, {**full, **{at: (form, forms.hash_of(form)) for at, form in wording.forms.items()}}, len(words))
         for wording in wordings(lowered)
     ]
-    if not made:
-        return []
     for each in made:
         each.words = each.in_text(words)
-    between = np.array([LEFT_OUT])
-    joined = np.concatenate([part for each in made for part in (each.words, between)])
-    lengths, labels = phrases.longest(joined, np.concatenate([part for each in made for part in (each.more_than, [0])]))
-    start = 0
-    for each in made:
-        end = start + len(each.words)
-        each.lengths, each.labels, start = lengths[start:end], labels[start:end], end + 1
+    for each, found in zip(made, phrases.longest_of_all([each.words for each in made], [each.more_than for each in made])):
+        each.lengths, each.labels = found
     return made
 
 
@@ -260,7 +252,7 @@ def _reword(wording: _OtherWords, names: _Names, added: dict[int, str]) -> dict[
         added.pop(start, None)
         for at in range(start, end):
             if wording.is_without[at]:
-                used[at], words[at] = "", LEFT_OUT
+                used[at], words[at] = "", NO_WORD
             elif at in full:
                 used[at], words[at] = full[at][0], full[at][1]
     return used

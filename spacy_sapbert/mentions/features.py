@@ -27,7 +27,6 @@ COLUMNS = (
 )  # tables that the values of `hashed` index. A word has two rows in its table, so that few words share both
 _WORD = re.compile(r"[^\W_]+|[^\s\w\-‐‑–/'’]|_|\n\s*\n")
 _ENDS = frozenset(".;!?")
-_NO_WORD = word_hash("")  # stands between the words of two texts; no name holds it
 Ints2d = npt.NDArray[np.int64]
 
 
@@ -116,13 +115,8 @@ def in_names(doc: Doc, lexicon: Phrases) -> npt.NDArray[np.int64]:
 def in_names_of_all(docs: Sequence[Doc], lexicon: Phrases) -> list[npt.NDArray[np.int64]]:
     """Return the place of each token in a name for several Docs, see `in_names`. All names are looked up at once."""
     found = [name_words(doc.text) for doc in docs]
-    hashes = [each for of_doc in found for each in (*(_hash(word) for word, _, _ in of_doc), _NO_WORD)]
-    lengths, labels = lexicon.longest(np.array(hashes, dtype=np.uint64))
-    ends = np.cumsum([len(of_doc) + 1 for of_doc in found]).tolist()
-    return [
-        _places(doc, of_doc, lengths[end - len(of_doc) - 1 : end - 1], labels[end - len(of_doc) - 1 : end - 1], lexicon)
-        for doc, of_doc, end in zip(docs, found, ends)
-    ]
+    hashes = [np.fromiter((_hash(word) for word, _, _ in of_doc), dtype=np.uint64, count=len(of_doc)) for of_doc in found]
+    return [_places(doc, of_doc, *names, lexicon) for doc, of_doc, names in zip(docs, found, lexicon.longest_of_all(hashes))]
 
 
 def _places(

@@ -67,6 +67,17 @@ def test_only_phrases_of_more_words() -> None:
         assert phrases.longest(words, np.array(more_than))[0].tolist() == expected
 
 
+def test_several_texts_at_once() -> None:
+    phrases = collected(GIVEN)
+    texts = [np.array(hashed(text), dtype=np.uint64) for text in ("fever chest", "", "pain", "chest pain and fever")]
+    found = [(lengths.tolist(), labels.tolist()) for lengths, labels in phrases.longest_of_all(texts)]
+    assert found == [(lengths.tolist(), labels.tolist()) for lengths, labels in map(phrases.longest, texts)]
+    assert [lengths for lengths, _ in found] == [[0, 1], [], [1], [4, 1, 0, 0]]
+    more_than = [np.full(len(text), 1) for text in texts]
+    assert [lengths.tolist() for lengths, _ in phrases.longest_of_all(texts, more_than)] == [[0, 0], [], [0], [4, 0, 0, 0]]
+    assert phrases.longest_of_all([]) == []
+
+
 def test_nothing_is_found_among_nothing() -> None:
     none = collected([])
     assert (len(none), longest(none, "chest pain")) == (0, [(0, ""), (0, "")])
