@@ -233,8 +233,6 @@ class Scopes:
         """Return (start, end) in characters of the findings and operations with a date directly after them: "CVA 2015", "Chlamydia 2016 treated", "Stroke Feb"."""
         found = []
         for at, word in enumerate(self.words):
-            if not (word[0].isdigit() or word in MONTHS):
-                continue
             year = is_year(word)
             if not (year or self._is_month(at)) or (at + 1 < len(self.words) and self.words[at + 1] in _AMOUNTS):
                 continue

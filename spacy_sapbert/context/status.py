@@ -13,7 +13,7 @@ from spacy.tokens import Doc, Span
 from spacy.training import Example
 
 from ..doc.component import DocComponent
-from ..doc.spans import corrected_text
+from ..doc.spans import corrected_text, extension_key
 from ..errors import MissingFile, fail
 from ..files import writing_folder
 from ..kb.knowledge_base import KnowledgeBase
@@ -120,7 +120,7 @@ class ClinicalStatus(DocComponent):
             for span in spans:
                 place = span.start_char, span.end_char
                 status = statuses[place] if place in others else dict.fromkeys(statuses[place], False)
-                user_data["._.", self.attr_name, span.start_char, span.end_char] = status  # what spaCy's `span._.set` does, which is slow
+                user_data[extension_key(self.attr_name, span)] = status  # what spaCy's `span._.set` does, which is slow
 
     def _labels(self, spans: List[Span]) -> List[str]:
         """Return what each span is: the semantic group of the concept that a linker of this package chose, or its label.

@@ -65,7 +65,7 @@ class _Candidates:
 
     def __call__(self, span: Span) -> List[Tuple[str, float]]:
         user_data: Dict[Any, Any] = span.doc.user_data
-        found: List[Tuple[str, float]] = user_data.get(_key(self.name, span), [])
+        found: List[Tuple[str, float]] = user_data.get(extension_key(self.name, span), [])
         if any(not isinstance(candidate, tuple) for candidate in found):
             found[:] = [(concept_id, score) for concept_id, score in found]
         return found
@@ -83,10 +83,10 @@ class _SetCandidates:
 
     def __call__(self, span: Span, candidates: List[Tuple[str, float]]) -> None:
         user_data: Dict[Any, Any] = span.doc.user_data
-        user_data[_key(self.name, span)] = candidates
+        user_data[extension_key(self.name, span)] = candidates
 
 
-def _key(name: str, span: Span) -> Tuple[Any, ...]:
+def extension_key(name: str, span: Span) -> Tuple[Any, ...]:
     """Return the key under which spaCy stores the value of a span's extension in `Doc.user_data`."""
     return ("._.", name, span.start_char, span.end_char)
 
@@ -94,7 +94,7 @@ def _key(name: str, span: Span) -> Tuple[Any, ...]:
 def corrected_text(span: Span) -> str:
     """Return the text of a span with its misspelt words corrected, as `concept_matcher` found it; "" if it corrected nothing."""
     user_data: Dict[Any, Any] = span.doc.user_data
-    return str(user_data.get(_key(CORRECTED, span)) or "")
+    return str(user_data.get(extension_key(CORRECTED, span)) or "")
 
 
 def set_extensions(attr_name: str, component: str) -> None:
@@ -247,9 +247,8 @@ def write_links(doc: Doc, spans: Spans, links: List[Link], attr_name: str, overw
     by_group: Dict[str, Dict[int, str]] = {}
     # spaCy stores attributes by a span's offsets. So a whole mention is written after a part of a coordination with the same offsets
     for (group, place, span), link in sorted(zip(spans, links), key=lambda each: not is_part(each[0][0], each[0][2])):
-        start, end = span.start_char, span.end_char
         for name, value in zip(names, (list(link.candidates), link.codes, link.explain, link.probability)):
-            user_data["._.", name, start, end] = value  # see `_key`
+            user_data[extension_key(name, span)] = value
         # NIL does not replace an id that another linker wrote; each linker's own attributes still show its result
         if span.kb_id_ and (not overwrite or (link.kb_id in ("", "NIL") and attr_name != "kb_ents")):
             continue
