@@ -91,6 +91,7 @@ _SERVES_BEFORE = re.compile(
     re.IGNORECASE,
 )
 # "surgery" and "anesthesia" are also services, the first also a practice: "General Surgery was consulted", "discussed with surgery", "seen in surgery today"
+# The last letter is compared first, because the pattern is slow
 _DEPARTMENT = re.compile(r"(?:[a-z]+[ \t-]+){0,2}?(?:surgery|ana?esthesia)", re.IGNORECASE)
 _DEPARTMENT_AFTER = re.compile(
     r"[ \t]+(?:attendings?|clinics?|consult(?:ant|ation|ing)?s?|departments?|dept|division|fellow|residents?|service|teams?)\b(?![ \t]+for)"
@@ -199,7 +200,7 @@ def is_department(text: str, start: int, end: int) -> bool:
         start: first character of the name.
         end: the character after the last one.
     """
-    if text[end - 1] not in "yYaA" or _DEPARTMENT.fullmatch(text, start, end) is None:
+    if text[end - 1].lower() not in "ya" or _DEPARTMENT.fullmatch(text, start, end) is None:
         return False
     if _DEPARTMENT_AFTER.match(text, end) or _DEPARTMENT_BEFORE.search(text, max(0, start - 48), start):
         return True

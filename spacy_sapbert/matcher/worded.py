@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from itertools import chain
 
 from .beside import OF_VALUE
 from .listed import Listed
@@ -99,10 +98,8 @@ _OPERATED = re.compile(rf"(?<![a-z-])(?P<site>{_SITE}(?:[ \t]+{_SITE}){{0,2}})[ 
 _DISCHARGES = frozenset(["ear", "eye", "nose", "pus", "sinus", "wound"])  # "wound drainage" and "pus drainage" are findings, no operations
 _NEAR_OPERATION = 64  # characters before the verb that are read
 # between the part of a word and the word: "nephro-/ureterolithiasis"
-_PARTS = (
-    re.compile(r"-(?:[ \t]*/[ \t]*|,?[ \t]*(?:and/or|and|or|to)[ \t]+)", re.IGNORECASE),
-    re.compile(r"(?<=hypo)[ \t]?/[ \t]?(?=hyper)|(?<=hyper)[ \t]?/[ \t]?(?=hypo)", re.IGNORECASE),
-)
+_PART = re.compile(r"-(?:[ \t]*/[ \t]*|,?[ \t]*(?:and/or|and|or|to)[ \t]+)", re.IGNORECASE)
+_HYPO_OR_HYPER = re.compile(r"(?<=hypo)[ \t]?/[ \t]?(?=hyper)|(?<=hyper)[ \t]?/[ \t]?(?=hypo)", re.IGNORECASE)
 _WORD = re.compile(r"[a-z]+", re.IGNORECASE)
 _FIRST = re.compile(r"(?<![\w-])[a-z]{4,12}$", re.IGNORECASE)
 _SECOND = re.compile(r"(?P<word>[a-z]{8,})\b(?P<more>(?:[ \t]+[a-z]{4,}){0,2})", re.IGNORECASE)
@@ -156,7 +153,7 @@ def worded(text: str) -> Iterator[Listed]:
             continue
         for first_word in sites:
             yield Listed(first_word.start(), verb.end(), f"{text[first_word.start() : before.end('site')]} {operation}")
-    for between in chain.from_iterable(each.finditer(text) for each in _PARTS[: 2 if "hyp" in lowered else 1]):
+    for between in (*_PART.finditer(text), *(_HYPO_OR_HYPER.finditer(text) if "hyp" in lowered else ())):
         first = _FIRST.search(text, max(0, between.start() - _NEAR), between.start())
         second = _SECOND.match(text, between.end())
         if first is not None and second is not None:
