@@ -16,7 +16,7 @@ from .doc.spans import Mention, Spans, get_mention, is_part, long_forms, spans_t
 from .errors import fail
 from .kb.knowledge_base import KnowledgeBase
 from .ranking.fit import Example as Ranked
-from .ranking.fit import fit_weights
+from .ranking.fit import fit_ranker_weights
 from .ranking.ranker import Ranker
 from .search import CandidateSearch, Query
 from .settings import CONTEXT, Settings
@@ -127,7 +127,7 @@ def ranked(search: CandidateSearch, sets: Iterable[Iterable[Doc | Example]], fit
     if not every:
         raise fail("E014", where=f"looked in {search.settings.spans_key or 'doc.ents'}")
     search.check_gold(every)
-    made = Ranker(fit_weights(examples), bundle.encoder.fingerprint, fit_on)
+    made = Ranker(fit_ranker_weights(examples), bundle.encoder.fingerprint, fit_on)
     return replace(bundle, ranker=made, calibration=None, why_not_ranked="", why_not_calibrated=" that was fit for this ranker")
 
 

@@ -38,6 +38,7 @@ SENSES = "senses"  # folder of the sense model, if there is one; the manifest do
 RANKER = "ranker.json"  # the manifest does not list it, because it may be trained again
 CALIBRATION = "calibration.json"  # the manifest does not list it, because it may be fit again
 NAME_ENCODER, STATIC_ENCODER = "spacy-sapbert.NameEncoder.v1", "spacy-sapbert.StaticEncoder.v1"
+PAIRED_ENCODER, EQUAL_SHARES = "spacy-sapbert.PairedEncoder.v1", 0.5
 
 
 class _Manifest(BaseModel):
@@ -344,6 +345,12 @@ def make_encoder(architecture: str, settings: dict[str, Any]) -> Encoder:
 def is_fast(encoder: Encoder) -> bool:
     """Return whether an encoder is the static one that comes with this package."""
     return encoder.architecture == STATIC_ENCODER and not encoder.name
+
+
+def is_paired(encoder: Encoder) -> bool:
+    """Return whether an encoder is the two of this package as one, each with half of the weight."""
+    config = encoder.get_config()
+    return encoder.architecture == PAIRED_ENCODER and not config["name"] and not config["static"] and config["share"] == EQUAL_SHARES
 
 
 def is_default(encoder: Encoder) -> bool:

@@ -176,6 +176,10 @@ class Errors:
     E084 = "The review has no such {what}."
     E085 = "The review can't be opened under this host name. Use http://127.0.0.1 or http://localhost, with the port of the service."
     E086 = "A review holds notes, and other machines can reach the host {host}. Set {env} to an API key, which the page then asks for, or listen on 127.0.0.1."
+    E087 = (
+        "rerank=\"names\" of '{component}' is for linkers without a ranker: the ranker of linker '{path}' already compares all candidates by the fast encoder. "
+        'Leave `rerank` out, or set rank="cosine", too.'
+    )
     # knowledge base
     E101 = "No knowledge base at '{path}': {why}"
     E102 = (

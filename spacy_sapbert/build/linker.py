@@ -15,13 +15,14 @@ from tqdm import tqdm
 from ..about import __version__
 from ..bundle import (
     ENCODER,
-    FAST,
     INDEX,
     KB,
     KIND,
     VERSION,
     engine_name,
+    is_default,
     is_fast,
+    is_paired,
     save_encoder,
     worker_encoder,
     write_calibration,
@@ -35,11 +36,16 @@ from ..indexes.base import KeepsNeighbours, NeedsLibrary, Reported, Tunable
 from ..kb.builder import Filters, Source, build_kb
 from ..kb.knowledge_base import KnowledgeBase
 from ..ranking.ranker import Ranker, read_ranker
+from ..settings import FAST as FAST
+from ..settings import PAIRED as PAIRED
 from ..types import VectorIndex
 from .resources import estimate_resources, stored_as
 from .vectors import Encode, Known, Workers, bytes_begun, check_free, here, in_processes, name_vectors
 
-SHIPPED_RANKER = Path(__file__).parents[1] / "data" / "ranker_fast.json"  # for the fast encoder; made by `python -m training ranker`
+DEFAULT = "default"  # the transformer that comes with this package
+OPEN_TABLE = Path(__file__).parents[1] / "data" / "open.tsv.xz"  # names of the linker "open"; made by `python -m training vocabulary make`
+SHIPPED_RANKERS = {name: OPEN_TABLE.with_name(f"ranker_{name}.json") for name in (DEFAULT, FAST, PAIRED)}  # `python -m training ranker --encoder`
+OPEN_RANKER = OPEN_TABLE.with_name("ranker_open.json")  # for the fast encoder over the open vocabulary; `python -m training ranker --linker open`
 FEW_QUERIES = 600  # misspelt names that measure an index, if its settings are not tuned
 ESTIMATED_FROM = 200_000  # names; with fewer, resources are not estimated
 
@@ -70,8 +76,7 @@ def build_linker(
         index: the index, not built yet; None is `spacy-sapbert.AnnoyIndex.v1`.
         filters: which concepts and names are kept.
         kb: folder of a knowledge base that was built before.
-        ranker: a ranker that was trained with the same encoder; this is not checked. None is this package's ranker for the fast encoder, and no
-            ranker for other encoders.
+        ranker: a ranker that was trained with the same encoder; this is not checked. None is this package's ranker, see `shipped_ranker`.
         calibration: a calibration that was fit for the same names, encoder and ranker; this is not checked.
         workers: processes that encode; None is this process.
         check: refuse to begin if there is too little disk or memory.
@@ -107,7 +112,7 @@ def build_linker(
             copy_folder(Path(kb), folder / KB, list(KnowledgeBase(kb).manifest["files"]))
             built = KnowledgeBase(folder / KB)
         fill_linker(folder, built, encoder, index, out, until_whole, workers=workers, progress=progress)
-        ranker = shipped_ranker(encoder) if ranker is None else ranker
+        ranker = shipped_ranker(encoder, built) if ranker is None else ranker
         if ranker is not None:
             write_ranker(folder, replace(ranker, encoder=encoder.fingerprint))
         if calibration is not None:
@@ -117,9 +122,22 @@ def build_linker(
     return out
 
 
-def shipped_ranker(encoder: Encoder) -> Ranker | None:
-    """Return the ranker that comes with this package for an encoder; None if there is none."""
-    return replace(read_ranker(SHIPPED_RANKER), encoder=encoder.fingerprint) if is_fast(encoder) and SHIPPED_RANKER.is_file() else None
+def shipped_ranker(encoder: Encoder, kb: KnowledgeBase) -> Ranker | None:
+    """Return the ranker that comes with this package for an encoder; None if there is none.
+
+    The fast encoder has two: one for knowledge bases with the open vocabulary, many concepts of which have no CUI, and one for all others.
+
+    Args:
+        encoder: the encoder, initialised.
+        kb: the knowledge base.
+    """
+    if is_fast(encoder) and any(source["name"] == OPEN_TABLE.name for source in kb.manifest["sources"]):
+        file = OPEN_RANKER
+    elif name := next((name for name, fits in ((DEFAULT, is_default), (FAST, is_fast), (PAIRED, is_paired)) if fits(encoder)), None):
+        file = SHIPPED_RANKERS[name]
+    else:
+        return None
+    return replace(read_ranker(file), encoder=encoder.fingerprint) if file.is_file() else None  # it does not exist while it is being trained
 
 
 def fill_linker(

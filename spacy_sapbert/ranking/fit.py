@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ..errors import fail
+from .ranker import COSINE, FEATURES, STATIC
 
 FEWEST = 200  # mentions with right and wrong candidates that are needed; with fewer, the weights differ from sample to sample
 PENALTY = 1e-3  # weight of the squared weights of standardised features, relative to the mean loss of a mention
@@ -25,6 +26,24 @@ class Example(NamedTuple):
 
     values: Floats
     right: npt.NDArray[np.bool_]
+
+
+def fit_ranker_weights(sets: Sequence[Sequence[Example]], *, without: Collection[str] = ()) -> tuple[float, ...]:
+    """Find the weights of a ranker, see `fit_weights`. The weights of the features "cosine" and "static" add up to 1.
+
+    Args:
+        sets: annotated mentions of each corpus; their values are those of FEATURES.
+        without: features that get no weight.
+
+    Raises:
+        SapbertError: E047, too few mentions, or higher cosines do not make a candidate more probable.
+    """
+    used = np.array([name not in without for name in FEATURES])
+    weights = fit_weights([[Example(example.values * used, example.right) for example in examples] for examples in sets])
+    both = weights[FEATURES.index(COSINE)] + weights[FEATURES.index(STATIC)]
+    if both <= 0.0:
+        raise fail("E047", why="higher cosines do not make a candidate more often right in them", n=sum(map(len, sets)))
+    return tuple(weight / both for weight in weights)
 
 
 def fit_weights(sets: Sequence[Sequence[Example]]) -> tuple[float, ...]:

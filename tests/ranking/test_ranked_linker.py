@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import pickle
 import shutil
@@ -9,7 +10,8 @@ import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -17,13 +19,16 @@ import spacy
 from spacy.tokens import Doc, DocBin, Span
 
 from spacy_sapbert.build import default_linkers
-from spacy_sapbert.build.linker import SHIPPED_RANKER, build_linker, read_source
+from spacy_sapbert.build.linker import DEFAULT, FAST, OPEN_RANKER, OPEN_TABLE, PAIRED, SHIPPED_RANKERS, build_linker, read_source, shipped_ranker
 from spacy_sapbert.build.update import update_linker
 from spacy_sapbert.calibration import read_calibration
 from spacy_sapbert.candidates import Candidate, Hits, Rules, Standing, rank
+from spacy_sapbert.encoders.paired import PairedEncoder
 from spacy_sapbert.encoders.static import StaticEncoder
+from spacy_sapbert.encoders.transformer import NameEncoder
 from spacy_sapbert.errors import SapbertError, SapbertWarning
 from spacy_sapbert.indexes.exact import ExactIndex
+from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from spacy_sapbert.kb.name_table import NameTable
 from spacy_sapbert.linker import SapBertLinker
 from spacy_sapbert.ranking.fit import FEWEST
@@ -126,11 +131,33 @@ def test_nothing_found_is_nothing_ranked() -> None:
 
 
 def test_the_fast_encoder_brings_its_ranker(folder: Path) -> None:
-    shipped, kept = read_ranker(SHIPPED_RANKER), read_ranker(folder / "ranker.json")
+    shipped, kept = read_ranker(SHIPPED_RANKERS[FAST]), read_ranker(folder / "ranker.json")
     assert kept.weights == shipped.weights
     assert kept.weights[0] == 1.0
     component = linker(folder)
     assert component.ranker.encoder == component.model.fingerprint != ""
+
+
+def test_each_encoder_of_the_package_has_its_ranker() -> None:
+    """The fast encoder has another one for the open vocabulary. The weights of the two cosines add up to 1."""
+
+    def shipped(encoder: Any, source: str = "hp.obo") -> Ranker | None:
+        return shipped_ranker(encoder, cast("KnowledgeBase", SimpleNamespace(manifest={"sources": [{"name": "mine.tsv"}, {"name": source}]})))
+
+    class Known(NameEncoder):
+        fingerprint = "known"  # so that its weights are not read
+
+    class Paired(PairedEncoder):
+        fingerprint = "pair"
+
+    fast = StaticEncoder().initialize()
+    for encoder, file in ((fast, SHIPPED_RANKERS[FAST]), (Known(), SHIPPED_RANKERS[DEFAULT]), (Paired(), SHIPPED_RANKERS[PAIRED])):
+        found = shipped(encoder)
+        assert found == replace(read_ranker(file), encoder=encoder.fingerprint)
+        assert sum(weight for name, weight in zip(found.features, found.weights) if name in ("cosine", "static")) == pytest.approx(1.0)
+    assert shipped(fast, OPEN_TABLE.name) == replace(read_ranker(OPEN_RANKER), encoder=fast.fingerprint)
+    assert shipped(Paired(share=0.4)) is None
+    assert shipped(Known("another")) is None
 
 
 def test_the_shares_add_up_to_what_orders(folder: Path) -> None:
@@ -235,12 +262,15 @@ def test_rank_is_checked() -> None:
     ("change", "code"),
     [
         ({"features": ["cosine", "width"]}, "E049"),
-        ({"weights": [0.0, 0.2, 0.0, 0.0, 0.0]}, "E048"),
+        ({"features": ["cui", "cosine"]}, "E049"),
+        ({"features": ["cosine", "cosine"]}, "E049"),
+        ({"features": []}, "E049"),
+        ({"weights": [0.0, *WEIGHTS[1:]]}, "E048"),
         ({"format": 2}, "E106"),
         ({"kind": "calibration"}, "E106"),
         ({"weights": [1.0]}, "E048"),
         ({"weights": "many"}, "E048"),
-        ({"weights": [1.0, 0.2, 0.0, 0.0, float("nan")]}, "E048"),
+        ({"weights": [*WEIGHTS[:-1], float("nan")]}, "E048"),
         ({"more": 1}, "E048"),
     ],
 )
@@ -264,6 +294,20 @@ def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
     assert read_ranker(tmp_path / "ranker.json") == ranker
     assert read_ranker(tmp_path / "ranker.json").fingerprint == ranker.fingerprint
     assert replace(ranker, weights=(2.0, *ranker.weights[1:])).fingerprint != ranker.fingerprint
+
+
+def test_a_ranker_of_an_earlier_version_is_used(folder: Path, tmp_path: Path) -> None:
+    """It has five features. Its fingerprint is the same as before, so that the calibration of its linker still fits."""
+    earlier = (1.0, 0.15, -0.08, -0.07, -0.14)
+    content = {**json.loads((folder / "ranker.json").read_text()), "features": FEATURES[:5], "weights": earlier}
+    old = copied(folder, tmp_path / "old", None)
+    (old / "ranker.json").write_text(json.dumps(content))
+    component = linker(old)
+    assert component.ranker.weight_of_all == (*earlier, *[0.0] * (len(FEATURES) - 5))
+    assert component.ranker.fingerprint == hashlib.blake2b(repr((FEATURES[:5], earlier)).encode(), digest_size=16).hexdigest()
+    assert list(component(gold("sudden heart attak", "X")).ents[0]._.kb_explain["rank"]) == ["score", *FEATURES[:5]]
+    component.bundle.save(tmp_path / "saved")
+    assert read_ranker(tmp_path / "saved" / "ranker.json") == component.ranker
 
 
 # -- training -----------------------------------------------------------------------------------------------------------
@@ -340,7 +384,7 @@ def test_a_ranker_of_another_version_is_not_used(folder: Path, tmp_path: Path) -
 
 
 def test_a_ranker_is_kept_by_an_update_and_by_a_copy_for_a_process(folder: Path, tmp_path: Path) -> None:
-    own = copied(folder, tmp_path / "own", replace(read_ranker(folder / "ranker.json"), weights=(1.0, 0.5, 0.0, 0.0, 0.0)))
+    own = copied(folder, tmp_path / "own", replace(read_ranker(folder / "ranker.json"), weights=(1.0, 0.5, *WEIGHTS[2:])))
     component = linker(own)
     assert pickle.loads(pickle.dumps(component)).ranker == component.ranker
     updated, _ = update_linker(own, [read_source(DATA / "tiny_clinic.tsv")], tmp_path / "new", progress=False)

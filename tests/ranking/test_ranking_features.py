@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,19 +13,25 @@ from spacy_sapbert.candidates import Hits
 from spacy_sapbert.kb.name_table import has_cui, is_weak
 from spacy_sapbert.ranking.features import FeatureReader
 from spacy_sapbert.ranking.ranker import FEATURES, Ranker
+from spacy_sapbert.ranking.words import words_of
+from spacy_sapbert.types import Floats2d
 
 NAMES = ["heart attack", "type 1", "type 2", "type ii b"]
 # ranks in a tie, as in kb/builder.py: 50,000 for a name that is not canonical, 100,000 for no CUI, 200,000 for a weak name
 CANONICAL, SYNONYM, NO_CUI, WEAK, WEAK_NO_CUI, OWN, OWN_NO_CUI = 0, 50_010, 150_010, 250_010, 350_010, -2, -1
 
 
-def reader(asked: list[int] | None = None) -> FeatureReader:
+# the features that say nothing in a test
+ZERO = dict.fromkeys(FEATURES, 0.0)
+
+
+def reader(asked: list[int] | None = None, encode: Callable[[Sequence[str]], Floats2d] | None = None) -> FeatureReader:
     def names(rows: Sequence[int]) -> list[str]:
         if asked is not None:
             asked.extend(rows)
         return [NAMES[row] for row in rows]
 
-    return FeatureReader(names)
+    return FeatureReader(names, encode)
 
 
 def hits(rows: Sequence[tuple[int, int, int, float, int]]) -> Hits:
@@ -45,8 +52,8 @@ def row_of(values: Any, row: int = 0) -> dict[str, float]:
 )
 def test_what_the_place_of_a_name_says(place: int, cui: float, weak: float) -> None:
     assert (has_cui(np.array([place])).tolist(), is_weak(np.array([place])).tolist()) == ([bool(cui)], [bool(weak)])
-    found = row_of(reader().features(["heart"], hits([(0, 7, 0, 0.9, place)])))
-    assert found == {"cosine": 0.9, "cui": cui, "weak_name": weak, "number_missing": 0.0, "number_added": 0.0}
+    found = row_of(reader().features(["heart attack"], hits([(0, 7, 0, 0.9, place)])))
+    assert found == {**ZERO, "cosine": 0.9, "cui": cui, "weak_name": weak}
 
 
 @pytest.mark.parametrize(
@@ -70,7 +77,56 @@ def test_numbers(mention: str, name: int, missing: float, added: float) -> None:
 def test_the_nearest_name_counts_and_any_name_without_contradiction() -> None:
     """Concept 7 has the names "type 1" and, with a higher cosine, "type 2": the first one agrees with the number."""
     found = row_of(reader().features(["type 1"], hits([(0, 7, 2, 0.95, WEAK), (0, 7, 1, 0.9, SYNONYM)])))
-    assert found == {"cosine": 0.95, "cui": 1.0, "weak_name": 1.0, "number_missing": 0.0, "number_added": 0.0}
+    assert found == {**ZERO, "cosine": 0.95, "cui": 1.0, "weak_name": 1.0, "names_near": pytest.approx(math.log(2))}
+
+
+def test_the_words_that_only_one_of_both_has() -> None:
+    """Of the two names, "heart attack" shares most words. Their weights, log(rank + 2), are those of the list of frequent words."""
+    heart, attack, sudden = (words_of(word).total for word in ("heart", "attack", "sudden"))
+    found = row_of(reader().features(["sudden heart"], hits([(0, 7, 1, 0.9, SYNONYM), (0, 7, 0, 0.8, SYNONYM)])))
+    assert found["words_missing"] == pytest.approx(sudden / (sudden + heart))
+    assert found["words_added"] == pytest.approx(attack / (heart + attack))
+    assert row_of(reader().features(["the heart of the attack"], hits([(0, 7, 0, 0.9, SYNONYM)])))["words_missing"] == 0.0
+
+
+def test_names_with_equal_sums_of_words_keep_the_order_of_the_cosines() -> None:
+    """Both names lack the mention's word and add all of theirs, so the first one counts."""
+    found = reader().features(["cold"], hits([(0, 7, 0, 0.9, SYNONYM), (0, 7, 1, 0.8, SYNONYM)]))
+    assert (row_of(found)["words_missing"], row_of(found)["words_added"]) == (1.0, 1.0)
+
+
+def test_how_many_names_of_a_concept_were_found() -> None:
+    found = reader().features(["type"], hits([(0, 5, 0, 0.9, SYNONYM), (0, 7, 1, 0.9, SYNONYM), (0, 7, 2, 0.8, SYNONYM), (0, 7, 3, 0.7, SYNONYM)]))
+    assert [row_of(found, row)["names_near"] for row in (0, 1)] == [0.0, pytest.approx(math.log(3))]
+
+
+def test_the_cosine_of_the_static_encoder() -> None:
+    """It is that of the name that is nearest by the static encoder, not of the one that is nearest by the score. Each name is encoded once."""
+    vectors = {"ask": [1.0, 0.0], "heart attack": [0.6, 0.8], "type 1": [0.8, 0.6], "type 2": [-1.0, 0.0]}
+    encoded: list[str] = []
+
+    def encode(names: Sequence[str]) -> Floats2d:
+        encoded.extend(names)
+        return np.array([vectors[name] for name in names], dtype=np.float32)
+
+    one = reader(encode=encode)
+    rows = [(0, 5, 2, 0.9, SYNONYM), (0, 7, 0, 0.9, SYNONYM), (0, 7, 1, 0.8, SYNONYM)]
+    found = one.features(["ask"], hits(rows))
+    assert [row_of(found, row)["static"] for row in (0, 1)] == [-1.0, pytest.approx(0.8)]
+    assert np.array_equal(one.features(["ask"], hits(rows)), found)
+    assert sorted(encoded) == ["ask", "ask", "heart attack", "type 1", "type 2"]
+    assert row_of(reader().features(["ask"], hits(rows)))["static"] == 0.0
+
+
+def test_a_feature_without_a_weight_is_not_computed() -> None:
+    def never(names: Sequence[str]) -> Floats2d:
+        raise AssertionError
+
+    asked: list[int] = []
+    ranker = Ranker((1.0, 0.5), "e", "hand", ("cosine", "names_near"))
+    found = reader(asked, never).standing(ranker, ["type"], hits([(0, 5, 0, 0.9, SYNONYM), (0, 5, 1, 0.9, SYNONYM)]))
+    assert found.scores.tolist() == [pytest.approx(0.9 + 0.5 * math.log(2), abs=1e-5)]
+    assert asked == []
 
 
 def test_several_mentions_are_read_as_each_alone() -> None:
@@ -90,13 +146,13 @@ def test_names_are_read_once() -> None:
 
 def test_the_order_by_hand() -> None:
     """Concept 1 has the highest cosine; concept 2 gets +0.2 for its CUI, and concept 1 gets -0.3 for an added number."""
-    ranker = Ranker((1.0, 0.2, -0.1, -0.5, -0.3), "e", "hand")
+    ranker = Ranker((1.0, 0.2, -0.1, -0.5, -0.3), "e", "hand", FEATURES[:5])
     standing = reader().standing(ranker, ["type"], hits([(0, 1, 1, 0.9, NO_CUI), (0, 2, 0, 0.8, SYNONYM), (0, 3, 0, 0.85, WEAK)]))
     assert standing.scores.tolist() == [0.6, 1.0, 0.95]
     assert standing.shares.tolist() == [
-        pytest.approx([0.9, 0.0, 0.0, 0.0, -0.3]),
-        pytest.approx([0.8, 0.2, 0.0, 0.0, 0.0]),
-        pytest.approx([0.85, 0.2, -0.1, 0.0, 0.0]),
+        pytest.approx([0.9, 0.0, 0.0, 0.0, -0.3, *[0.0] * 4]),
+        pytest.approx([0.8, 0.2, 0.0, 0.0, 0.0, *[0.0] * 4]),
+        pytest.approx([0.85, 0.2, -0.1, 0.0, 0.0, *[0.0] * 4]),
     ]
 
 

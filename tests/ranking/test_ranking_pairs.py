@@ -16,6 +16,7 @@ import spacy
 from spacy_sapbert.build.linker import build_linker, read_source
 from spacy_sapbert.candidates import Hits, Standing
 from spacy_sapbert.encoders.base import Encoder as AnyEncoder
+from spacy_sapbert.encoders.paired import PairedEncoder
 from spacy_sapbert.encoders.static import StaticEncoder
 from spacy_sapbert.encoders.transformer import NameEncoder
 from spacy_sapbert.errors import SapbertError
@@ -187,10 +188,18 @@ def test_a_missing_or_damaged_cross_encoder_is_no_error_of_a_note(tmp_path: Path
         pairs._read.cache_clear()
 
 
-@pytest.mark.parametrize(("model", "file"), [(NameEncoder, SHIPPED_CROSS_RERANKER), (StaticEncoder, SHIPPED_CROSS_RERANKER_FAST)])
-def test_a_linker_with_the_cross_encoder(model: type[AnyEncoder], file: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("model", "rank", "file"),
+    [
+        (NameEncoder, "learned", SHIPPED_CROSS_RERANKER_FAST),  # the ranker's score has the cosine of the static encoder
+        (NameEncoder, "cosine", SHIPPED_CROSS_RERANKER),
+        (StaticEncoder, "cosine", SHIPPED_CROSS_RERANKER_FAST),
+        (PairedEncoder, "cosine", SHIPPED_CROSS_RERANKER_FAST),
+    ],
+)
+def test_a_linker_with_the_cross_encoder(model: type[AnyEncoder], rank: str, file: Path, tmp_path: Path) -> None:
     build_linker([read_source(DATA / "tiny_clinic.tsv")], tmp_path / "linker", model=model(), index=ExactIndex(), progress=False)
-    config = {"linker_name": str(tmp_path / "linker"), "threshold": 0.0, "rerank": "cross_encoder"}
+    config = {"linker_name": str(tmp_path / "linker"), "threshold": 0.0, "rerank": "cross_encoder", "rank": rank}
     linker: Any = spacy.blank("en").add_pipe("sapbert_linker", config=config)
     reranker = read_reranker(file)
     assert reranker.features == READ
@@ -283,7 +292,7 @@ def test_an_encoder_that_it_does_not_fit(tmp_path: Path) -> None:
     other = NameEncoder(str(SHIPPED_CROSS_ENCODER))
     folder = build_linker([read_source(DATA / "tiny_clinic.tsv")], tmp_path / "linker", model=other, index=ExactIndex(), progress=False)
     linker: Any = spacy.blank("en").add_pipe("sapbert_linker", config={"linker_name": str(folder), "rerank": "cross_encoder"})
-    with pytest.raises(SapbertError, match=r"\[E056\].*works only with the default encoder or the fast encoder"):
+    with pytest.raises(SapbertError, match=r"\[E056\].*works only with the default, the fast or the paired encoder"):
         linker.search.find([("heart", None)])
 
 

@@ -48,6 +48,15 @@ def pipeline(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
+def tiny_linker(tiny_linker: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The tiny linker without a ranker, because `rerank="names"` is for linkers without one."""
+    folder = tmp_path_factory.mktemp("unranked") / "linker"
+    shutil.copytree(tiny_linker, folder)
+    (folder / "ranker.json").unlink()
+    return folder
+
+
+@pytest.fixture(scope="module")
 def gold(tmp_path_factory: pytest.TempPathFactory, tiny_linker: Path) -> Path:
     """Annotated notes: each concept by its canonical name and one more word, and CLOSE as mentions of no concept."""
     blank, docs = spacy.blank("en"), []

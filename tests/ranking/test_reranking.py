@@ -152,7 +152,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def linker(folder: Path, **settings: Any) -> Any:
-    return spacy.blank("en").add_pipe("sapbert_linker", config={"linker_name": str(folder), "threshold": 0.0, **settings})
+    config = {"linker_name": str(folder), "threshold": 0.0, "rank": "cosine", **settings}
+    return spacy.blank("en").add_pipe("sapbert_linker", config=config)
 
 
 def answer(component: Any, text: str) -> Any:
@@ -186,9 +187,21 @@ def test_a_linker_reranks_close_calls(folder: Path) -> None:
     shares = {"nearest_name": weights["nearest_name"] * cosines.max(), "canonical_name": weights["canonical_name"] * cosines[0]}
     found = explain["rerank"]
     assert {name: found[name] for name in COMPARED} == pytest.approx(shares, abs=1e-5)
-    assert found["first"] == explain["score"]  # the linker has no ranker
+    assert found["first"] == explain["score"]  # no ranker is used
     assert found["score"] == pytest.approx(explain["score"] + sum(shares.values()), abs=2e-5)
     assert "rank" not in explain
+
+
+def test_a_ranker_that_compares_the_names_is_not_reranked_by_them(folder: Path) -> None:
+    """The linker of the package's default encoder has a ranker with the cosine of the fast encoder."""
+    ranked = linker(folder, rank=None)
+    close, _ = close_and_clear(linker(folder))
+    assert answer(ranked, close).explain["rank"]["static"] != 0.0
+    with pytest.raises(SapbertError, match=r"\[E087\].*without a ranker.*rank=\"cosine\""):
+        answer(linker(folder, rank=None, rerank="names"), close)
+    with pytest.raises(SapbertError, match=r"\[E087\]"):
+        ranked.rerank = "names"
+    assert ranked.rerank is None
 
 
 def test_it_can_be_switched_and_saved(folder: Path, tmp_path: Path) -> None:
@@ -201,7 +214,7 @@ def test_it_can_be_switched_and_saved(folder: Path, tmp_path: Path) -> None:
     component.rerank = None
     assert answer(component, close) == without
     nlp = spacy.blank("en")
-    nlp.add_pipe("sapbert_linker", config={"linker_name": str(folder), "threshold": 0.0, "rerank": "names"})
+    nlp.add_pipe("sapbert_linker", config={"linker_name": str(folder), "threshold": 0.0, "rank": "cosine", "rerank": "names"})
     nlp.to_disk(tmp_path / "pipeline")
     again: Any = spacy.load(tmp_path / "pipeline").get_pipe("sapbert_linker")
     assert again.rerank == "names"

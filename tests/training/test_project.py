@@ -48,7 +48,7 @@ COMMANDS = [
     "clean",
 ]
 ALL = COMMANDS[:9]
-VOCABULARY = ["vocabulary-assets", "vocabulary-make", "senses", "reranker", "cross-encoder"]
+VOCABULARY = ["vocabulary-assets", "vocabulary-make", "senses", "ranker", "reranker", "cross-encoder"]
 LANGUAGES = ["languages-assets", "languages-kb", "languages-train", "languages-evaluate"]
 NESTED = ["run-smoke", "cross-encoder-small", "run-umls"]  # these run the workflow `all`, or the command `cross-encoder`, with other vars
 CLEANS = "find spacy_sapbert training -type d -name __pycache__ -prune -exec rm -rf {} +"
@@ -182,7 +182,9 @@ for _file in (
     *("spacy_sapbert/ranking/features.py", "spacy_sapbert/search.py", "spacy_sapbert/annotated.py"),
     *("training/corpora/brat.py", "training/evaluation/metrics.py"),
 ):
-    EDITS[_file] = EDITS[_file] | {"reranker", "cross-encoder"}
+    EDITS[_file] = EDITS[_file] | {"ranker", "reranker", "cross-encoder"}
+for _file in ("spacy_sapbert/doc/abbreviations.py", "spacy_sapbert/indexes/annoy.py", "spacy_sapbert/linker.py"):
+    EDITS[_file] = EDITS[_file] | {"ranker"}
 for _file in (
     *("spacy_sapbert/doc/abbreviations.py", "training/data/pairs.py", "training/loop/losses.py", "training/tasks/multitask.py"),
     *("training/fit.py", "training/recipe.py", "training/soup.py"),
@@ -213,6 +215,10 @@ IMPORTED_FOR_OTHERS = {
     "compare": {"spacy_sapbert/bundle.py", "spacy_sapbert/indexes"},
     "finetune": {"spacy_sapbert/bundle.py", "spacy_sapbert/indexes"},
     "biosyn": {"spacy_sapbert/bundle.py", "spacy_sapbert/indexes"},
+    "ranker": {
+        *("spacy_sapbert/bundle.py", "spacy_sapbert/calibration.py", "training/data", "training/loop", "training/paths.py"),
+        *("training/recipe.py", "training/registry.py", "training/tasks"),
+    },
     "cross-encoder": {"spacy_sapbert/bundle.py", "spacy_sapbert/indexes"},
     "languages-kb": {"training/corpora"},
     "languages-train": {"spacy_sapbert/doc", "spacy_sapbert/indexes", "spacy_sapbert/readers", "training/corpora"},
@@ -273,7 +279,7 @@ def test_imports_are_followed() -> None:
     assert "training/report/page.py" not in found
 
 
-@pytest.mark.parametrize("name", [*ALL[2:-1], "compare", "finetune", "biosyn", "cross-encoder", *LANGUAGES[1:]])
+@pytest.mark.parametrize("name", [*ALL[2:-1], "compare", "finetune", "biosyn", "ranker", "cross-encoder", *LANGUAGES[1:]])
 def test_what_a_command_imports_lies_under_one_of_its_deps(config: Dict[str, Any], name: str) -> None:
     command = commands(config)[name]
     under = tuple({*command["deps"], *IMPORTED_ONLY, *IMPORTED_FOR_OTHERS.get(name, set())})

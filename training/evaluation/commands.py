@@ -121,11 +121,21 @@ def ranker(
         str | None,
         typer.Option(help="Folder of a linker, which gets ranker.json, or a registered one: open, hpo, hpo-fast. Default: open."),
     ] = None,
+    encoder: Annotated[
+        str | None,
+        typer.Option(
+            help="default, fast or paired: train the ranker of all linkers with this encoder, in the dictionaries of the corpora; not with --linker."
+        ),
+    ] = None,
     fit: Annotated[str, typer.Option(help="Parts of corpora to train on, separated by commas.")] = "ncbi-train,bc5cdr-train,gsc-dev,biomap,labeledin",
     test: Annotated[str, typer.Option(help="Parts of corpora to measure on, separated by commas. Each part of --fit is measured, too.")] = "",
     data: Annotated[Path, typer.Option(help=DATA)] = Path("assets"),
+    work: Annotated[Path, typer.Option(help=WORK)] = Path("artifacts/evaluation"),
     ranker: Annotated[
-        Path | None, typer.Option(help="File for the ranker. Default: ranker.json in the linker's folder; a registered linker is only measured.")
+        Path | None,
+        typer.Option(
+            help="File for the ranker. Default: ranker.json in the linker's folder; a registered linker is only measured. With --encoder: the one of this package."
+        ),
     ] = None,
     gpu_id: GPU = -1,
     out: Annotated[Path, typer.Option(help="JSON file for the figures.")] = Path("metrics/ranker.json"),
@@ -134,7 +144,8 @@ def ranker(
     from .catalogue import split_commas
     from .ranker import train_and_write
 
-    typer.echo(train_and_write(linker, split_commas(fit), split_commas(test), data, out, ranker=ranker, gpu_id=gpu_id))
+    parts = split_commas(fit), split_commas(test)
+    typer.echo(train_and_write(linker, *parts, data, out, encoder=encoder, work=work, ranker=ranker, gpu_id=gpu_id, progress=True))
 
 
 def reranker(

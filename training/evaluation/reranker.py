@@ -28,6 +28,7 @@ from spacy_sapbert.kb.additions import Additions
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from spacy_sapbert.ranking.fit import Example, fit_weights
 from spacy_sapbert.ranking.pairs import CrossEncoder, cross_encoder, open_cross_encoder
+from spacy_sapbert.ranking.ranker import STATIC
 from spacy_sapbert.ranking.rerank import (
     COMPARED,
     DEPTH,
@@ -140,7 +141,7 @@ def p_value(won: int, lost: int) -> float:
 def make_search(
     kb: KnowledgeBase, encoder: Encoder, *, rerank: str | None = None, reads: Callable[[], CrossEncoder] = cross_encoder, progress: bool = False
 ) -> CandidateSearch:
-    """Return an exact search over the names of a knowledge base, with the ranker of the package for the encoder.
+    """Return an exact search over the names of a knowledge base, with the ranker of the package for the encoder; without it if `rerank` is "names".
 
     Args:
         kb: The knowledge base.
@@ -150,7 +151,8 @@ def make_search(
         progress: Show a progress bar.
     """
     vectors = encoder.encode(list(kb.surface_forms()), progress=progress)
-    bundle = LinkerBundle(kb.path, kb, encoder, ExactIndex.over(vectors), ranker=shipped_ranker(encoder), calibration=None, additions=Additions())
+    ranker = None if rerank == NAMES else shipped_ranker(encoder, kb)
+    bundle = LinkerBundle(kb.path, kb, encoder, ExactIndex.over(vectors), ranker=ranker, calibration=None, additions=Additions())
     settings = Settings(spans_key=GOLD, language="en", rerank=CONTEXT if rerank == CONTEXT else None)  # so that it keeps the text around mentions
     search = CandidateSearch(bundle, settings, comparer=make_comparer(kb, rerank, reads=reads))
     search.reranker = None
@@ -288,8 +290,8 @@ def train_reranker_of_cross_encoder(
 ) -> tuple[Reranker, dict[str, Any]]:
     """Make the reranker of the cross-encoder, and measure it.
 
-    Its weights are the factors with which the cross-encoder was trained, so they are not fitted to any corpus. With the fast encoder, whose search has no
-    score of the default encoder, the score has both factors.
+    Its weights are the factors with which the cross-encoder was trained, so they are not fitted to any corpus. If the search's score has the cosines of both
+    encoders, because of its ranker, or only that of the fast encoder, the score has both factors.
 
     Args:
         test: Parts to measure on. The cross-encoder must not have been trained on them.
@@ -311,7 +313,9 @@ def train_reranker_of_cross_encoder(
         check_encoder(folder)
         reads = cache(partial(open_cross_encoder, folder))
     parts = read_parts(test, reader, rerank=rerank, fast=fast, reads=reads, progress=progress)
-    score, static = (sum(SCORE_WEIGHTS), 0.0) if fast else SCORE_WEIGHTS
+    ranker = next(iter(parts.values())).search.ranker
+    compared = fast or (ranker is not None and ranker.uses(STATIC))
+    score, static = (sum(SCORE_WEIGHTS), 0.0) if compared else SCORE_WEIGHTS
     weights = (static / score, 0.0, SCALE / score)
     made = Reranker(weights, MARGIN, "the factors of the training of the cross-encoder")
     rows = {name: _row(part.examples, changes(part.examples, (1.0, *weights), MARGIN)) for name, part in parts.items()}
@@ -399,7 +403,8 @@ def train_and_write(
     reader = BenchmarkReader(data, nowhere, nowhere, work, progress=progress)
     if rerank in READING:
         made, found = train_reranker_of_cross_encoder(test, reader, rerank=rerank, fast=fast, folder=folder, progress=progress)
-        shipped, by = SHIPPED_CROSS_RERANKER_FAST if fast else SHIPPED_CROSS_RERANKER, "by the cross-encoder"
+        both = made.weights[0] == 0.0  # the score has both cosines
+        shipped, by = SHIPPED_CROSS_RERANKER_FAST if both else SHIPPED_CROSS_RERANKER, "by the cross-encoder"
         stem = "-".join(["cross-encoder", *(["context"] if rerank == CONTEXT else []), *(["fast"] if fast else [])])
         figures = Path("metrics") / f"{stem}.json"
     else:

@@ -223,6 +223,7 @@ def test_a_calibration_for_a_linker_that_reranks(tiny_linker: Path, data: Path, 
     """The linker has a calibration for another order. It is replaced, so no warning tells that it does not fit."""
     linker = tmp_path / "linker"
     shutil.copytree(tiny_linker, linker)
+    (linker / bundle.RANKER).unlink()
     given = ["--linker", str(linker), "--data", str(data), "--out", str(tmp_path / "m.json")]
     command("calibrate", given)
     plain = read_calibration(linker / bundle.CALIBRATION)

@@ -110,11 +110,22 @@ def test_each_corpus_is_measured_with_weights_of_the_other_dictionaries(search: 
 
 
 @pytest.mark.parametrize(
-    ("fast", "weights", "won", "figures"),
-    [(False, (13 / 7, 0.0, 20 / 7), 2, "metrics/cross-encoder.json"), (True, (0.0, 0.0, 1.0), 1, "metrics/cross-encoder-fast.json")],
+    ("fast", "ranked", "weights", "won", "figures"),
+    [
+        (False, False, (13 / 7, 0.0, 20 / 7), 2, "metrics/cross-encoder.json"),
+        (False, True, (0.0, 0.0, 1.0), 1, "metrics/cross-encoder.json"),  # the ranker's score has the cosine of the fast encoder
+        (True, False, (0.0, 0.0, 1.0), 1, "metrics/cross-encoder-fast.json"),
+    ],
 )
 def test_the_reranker_of_the_cross_encoder(
-    search: CandidateSearch, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fast: bool, weights: tuple[float, ...], won: int, figures: str
+    search: CandidateSearch,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    fast: bool,
+    ranked: bool,
+    weights: tuple[float, ...],
+    won: int,
+    figures: str,
 ) -> None:
     """Values: score, nearest name, canonical name, agreement. The agreement tells the right candidate of the first mention, the nearest name that of the second.
 
@@ -122,6 +133,8 @@ def test_the_reranker_of_the_cross_encoder(
     """
     rows = [[(0.9, 0.2, 0.9, 0.1), (0.89, 0.2, 0.0, 0.5)], [(0.9, 0.2, 0.9, 0.1), (0.89, 0.9, 0.0, 0.1)]]
     part = Part("one", [Example(np.array(each), np.array([False, True])) for each in rows], [], [], search)
+    assert search.ranker is not None
+    monkeypatch.setattr(search, "ranker", search.ranker if ranked else None)
     asked: list[dict[str, object]] = []
 
     def parts(names: Sequence[str], reader: BenchmarkReader, **settings: object) -> dict[str, Part]:
@@ -136,7 +149,9 @@ def test_the_reranker_of_the_cross_encoder(
     assert asked == [{"rerank": "cross_encoder", "fast": fast, "reads": cross_encoder, "progress": False}]
     assert made.weights == pytest.approx(weights)
     assert [found["corpora"]["ncbi-dev"][key] for key in ("n", "close", "before", "won", "lost")] == [2, 100.0, 0.0, won, 0]
-    assert made == read_reranker(SHIPPED_CROSS_RERANKER_FAST if fast else SHIPPED_CROSS_RERANKER)  # that of the package was made in this way
+    assert made == read_reranker(
+        SHIPPED_CROSS_RERANKER_FAST if fast or ranked else SHIPPED_CROSS_RERANKER
+    )  # that of the package was made in this way
     assert "by the cross-encoder" in shown
 
 

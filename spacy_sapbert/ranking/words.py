@@ -1,0 +1,48 @@
+"""The words of a name, each with a weight: a rare word says more than a frequent one."""
+
+from __future__ import annotations
+
+import math
+import re
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+FREQUENT_WORDS = Path(__file__).parents[1] / "data" / "static_encoder" / "words.txt"  # the most frequent word of biomedical names comes first
+FUNCTION_WORDS = frozenset(["a", "an", "and", "at", "by", "for", "from", "in", "is", "of", "on", "or", "the", "to", "with"])
+_WORD = re.compile(r"[^\W_]+")
+
+
+class WeightedWords(NamedTuple):
+    """The words of a name without function words.
+
+    Attributes:
+        weights: word -> its weight.
+        total: the sum of the weights.
+    """
+
+    weights: dict[str, float]
+    total: float
+
+    def missing_in(self, other: WeightedWords) -> float:
+        """Return which share of these words, by weight, another name does not have, 0 to 1; 0 if there are no words."""
+        if not self.total:
+            return 0.0
+        return sum(weight for word, weight in self.weights.items() if word not in other.weights) / self.total
+
+
+def words_of(name: str) -> WeightedWords:
+    """Return the words of a normalised name with their weights.
+
+    The weight of the word of rank r, from 0 for the most frequent one, is log(r + 2); a word that is not in the list counts as the next rank. By Zipf's law
+    this is proportional to the inverse document frequency, up to a constant.
+    """
+    ranks = _ranks()
+    weights = {word: math.log(ranks.get(word, len(ranks)) + 2) for word in _WORD.findall(name) if word not in FUNCTION_WORDS}
+    return WeightedWords(weights, sum(weights.values()))
+
+
+@cache
+def _ranks() -> dict[str, int]:
+    """Return frequent word -> its rank. The file is read on the first call."""
+    return {word: rank for rank, word in enumerate(filter(None, FREQUENT_WORDS.read_text(encoding="utf-8").split("\n")))}
