@@ -35,7 +35,7 @@ from .ranking.features import FeatureReader
 from .ranking.fit import Example
 from .ranking.opposites import Poles, opposite, poles_of
 from .ranking.pairs import CrossEncoder, cross_encoder
-from .ranking.ranker import FEATURES, STATIC, Ranker
+from .ranking.ranker import FEATURES, STATIC, WORDS_ADDED, WORDS_MISSING, Ranker
 from .ranking.rerank import (
     READ,
     SHIPPED_CROSS_RERANKER,
@@ -46,6 +46,7 @@ from .ranking.rerank import (
     read_reranker,
     static_encoder,
 )
+from .ranking.words import frequent_words
 from .settings import CONTEXT, COSINE, LEARNED, NAMES, READING, Filter, Settings
 from .types import Bools1d, Floats2d, Ints1d, Ints2d
 
@@ -169,8 +170,8 @@ class CandidateSearch:
 
     Raises:
         SapbertError: E010, `target_precision` or `coverage` needs a calibration; E011, the calibration can't reach it; E050, `rank` needs a ranker;
-            E056, `rerank` needs another encoder; E057, a file of the reranker is damaged; E087, the ranker does what `rerank` asks for; E105, E107, the knowledge base does not have a
-            vocabulary or language.
+            E056, `rerank` needs another encoder; E057, a file of the reranker is damaged; E087, the ranker does what `rerank` asks for; E105, E107,
+            the knowledge base does not have a vocabulary or language.
     """
 
     def __init__(
@@ -193,12 +194,16 @@ class CandidateSearch:
         self.reranker = None if settings.rerank is None else _reranker(bundle, settings.rerank, component, self.ranker)
         self._comparer = make_comparer(bundle.kb, settings.rerank, cached=settings.cache_size > 0) if comparer is None else comparer
         compares = self.ranker is not None and self.ranker.uses(STATIC) and not is_fast(bundle.encoder)
-        if compares or self.reranker is not None:  # both are read here, so that a missing file is not the error of a note, and no note waits for them
+        # files are read here, so that a missing one is not the error of a note, and no note waits for them
+        if self.ranker is not None and (self.ranker.uses(WORDS_MISSING) or self.ranker.uses(WORDS_ADDED)):
+            frequent_words()
+        if compares or self.reranker is not None:
             static_encoder()
         if settings.rerank in READING:
             cross_encoder()
         encode = None if is_fast(bundle.encoder) else _static_vectors
-        self._features = FeatureReader(partial(_surface_forms, bundle.kb), encode)  # no bound method: it would refer back to this search
+        added = None if bundle.kb.added is None else bundle.kb.added.first_surface_form
+        self._features = FeatureReader(partial(_surface_forms, bundle.kb), encode, added)  # no bound method: it would refer back to this search
         self.least_probability, self.score_gap = _targets(bundle, settings, component)
         encoder = bundle.encoder
         self._least_word_score = encoder.least_word_score if isinstance(encoder, CarefulWithWords) else NO_THRESHOLD
@@ -888,7 +893,7 @@ def _reranker(bundle: LinkerBundle, rerank: str, component: str, ranker: Ranker 
     compared = ranker is not None and ranker.uses(STATIC)  # then the first score has the static encoder's cosine
     if rerank in READING and (is_fast(encoder) or is_paired(encoder) or (is_default(encoder) and compared)):
         return read_reranker(SHIPPED_CROSS_RERANKER_FAST)
-    if rerank == NAMES and compared:
+    if rerank == NAMES and compared and is_default(encoder):
         raise fail("E087", component=component, path=bundle.folder)
     if not is_default(encoder):
         raise fail("E056", rerank=rerank, component=component, path=bundle.folder, fitting=FITTING[rerank])

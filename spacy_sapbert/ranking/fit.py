@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ..errors import fail
+from ..errors import SapbertError, fail
 from .ranker import COSINE, FEATURES, STATIC
 
 FEWEST = 200  # mentions with right and wrong candidates that are needed; with fewer, the weights differ from sample to sample
@@ -31,18 +31,25 @@ class Example(NamedTuple):
 def fit_ranker_weights(sets: Sequence[Sequence[Example]], *, without: Collection[str] = ()) -> tuple[float, ...]:
     """Find the weights of a ranker, see `fit_weights`. The weights of the features "cosine" and "static" add up to 1.
 
+    If one of these two would not get a weight above 0, because the other says the same, "static" gets none.
+
     Args:
         sets: annotated mentions of each corpus; their values are those of FEATURES.
         without: features that get no weight.
 
     Raises:
-        SapbertError: E047, too few mentions, or higher cosines do not make a candidate more probable.
+        SapbertError: E047, too few mentions, or a higher cosine does not make a candidate more probable.
     """
-    used = np.array([name not in without for name in FEATURES])
-    weights = fit_weights([[Example(example.values * used, example.right) for example in examples] for examples in sets])
-    both = weights[FEATURES.index(COSINE)] + weights[FEATURES.index(STATIC)]
-    if both <= 0.0:
-        raise fail("E047", why="higher cosines do not make a candidate more often right in them", n=sum(map(len, sets)))
+    used, static = np.array([name not in without for name in FEATURES]), FEATURES.index(STATIC)
+    try:
+        weights = fit_weights([[Example(example.values * used, example.right) for example in examples] for examples in sets])
+    except SapbertError:
+        if STATIC in without:
+            raise
+        return fit_ranker_weights(sets, without={*without, STATIC})
+    if weights[static] < 0.0:
+        return fit_ranker_weights(sets, without={*without, STATIC})
+    both = weights[FEATURES.index(COSINE)] + weights[static]
     return tuple(weight / both for weight in weights)
 
 

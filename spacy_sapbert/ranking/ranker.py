@@ -36,6 +36,10 @@ class Ranker:
     fit_on: str
     features: tuple[str, ...] = FEATURES
 
+    def __post_init__(self) -> None:
+        if len(self.weights) != len(self.features):
+            raise ValueError(f"{len(self.weights)} weights for {len(self.features)} features")
+
     @cached_property
     def fingerprint(self) -> str:
         """Hash of the features and weights, which decide a ranking."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -24,25 +25,29 @@ class WeightedWords(NamedTuple):
     weights: dict[str, float]
     total: float
 
-    def missing_in(self, other: WeightedWords) -> float:
-        """Return which share of these words, by weight, another name does not have, 0 to 1; 0 if there are no words."""
-        if not self.total:
-            return 0.0
-        return sum(weight for word, weight in self.weights.items() if word not in other.weights) / self.total
-
 
 def words_of(name: str) -> WeightedWords:
-    """Return the words of a normalised name with their weights.
+    """Return the words of a normalised name, without accents, with their weights.
 
     The weight of the word of rank r, from 0 for the most frequent one, is log(r + 2); a word that is not in the list counts as the next rank. By Zipf's law
     this is proportional to the inverse document frequency, up to a constant.
     """
-    ranks = _ranks()
+    ranks = frequent_words()
+    if not name.isascii():  # as in the list of frequent words
+        name = "".join(character for character in unicodedata.normalize("NFKD", name) if not unicodedata.combining(character))
     weights = {word: math.log(ranks.get(word, len(ranks)) + 2) for word in _WORD.findall(name) if word not in FUNCTION_WORDS}
     return WeightedWords(weights, sum(weights.values()))
 
 
+def not_shared(one: WeightedWords, other: WeightedWords) -> tuple[float, float]:
+    """Return which share of the words of one name the other does not have, and the other way round: each by weight, 0 to 1; 0 without words."""
+    both = one.weights.keys() & other.weights.keys()
+    shared = sum(one.weights[word] for word in both)
+    missing, added = (0.0 if len(both) == len(each.weights) else 1.0 - shared / each.total for each in (one, other))
+    return missing, added
+
+
 @cache
-def _ranks() -> dict[str, int]:
+def frequent_words() -> dict[str, int]:
     """Return frequent word -> its rank. The file is read on the first call."""
     return {word: rank for rank, word in enumerate(filter(None, FREQUENT_WORDS.read_text(encoding="utf-8").split("\n")))}

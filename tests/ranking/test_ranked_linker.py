@@ -288,6 +288,11 @@ def test_a_cut_file_is_refused(folder: Path, tmp_path: Path) -> None:
         linker(cut).load()
 
 
+def test_a_weight_for_each_feature() -> None:
+    with pytest.raises(ValueError, match="5 weights for 9 features"):
+        Ranker((1.0, 0.0, 0.0, 0.0, 0.0), "e", "hand")
+
+
 def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
     ranker = Ranker(tuple(0.1 * (i + 1) for i in range(len(FEATURES))), "e", "ward 7, März")
     (tmp_path / "ranker.json").write_text(ranker.to_json(), encoding="utf-8")

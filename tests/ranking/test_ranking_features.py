@@ -25,13 +25,15 @@ CANONICAL, SYNONYM, NO_CUI, WEAK, WEAK_NO_CUI, OWN, OWN_NO_CUI = 0, 50_010, 150_
 ZERO = dict.fromkeys(FEATURES, 0.0)
 
 
-def reader(asked: list[int] | None = None, encode: Callable[[Sequence[str]], Floats2d] | None = None) -> FeatureReader:
+def reader(
+    asked: list[int] | None = None, encode: Callable[[Sequence[str]], Floats2d] | None = None, first_added: int | None = None
+) -> FeatureReader:
     def names(rows: Sequence[int]) -> list[str]:
         if asked is not None:
             asked.extend(rows)
         return [NAMES[row] for row in rows]
 
-    return FeatureReader(names, encode)
+    return FeatureReader(names, encode, first_added)
 
 
 def hits(rows: Sequence[tuple[int, int, int, float, int]]) -> Hits:
@@ -98,6 +100,31 @@ def test_names_with_equal_sums_of_words_keep_the_order_of_the_cosines() -> None:
 def test_how_many_names_of_a_concept_were_found() -> None:
     found = reader().features(["type"], hits([(0, 5, 0, 0.9, SYNONYM), (0, 7, 1, 0.9, SYNONYM), (0, 7, 2, 0.8, SYNONYM), (0, 7, 3, 0.7, SYNONYM)]))
     assert [row_of(found, row)["names_near"] for row in (0, 1)] == [0.0, pytest.approx(math.log(3))]
+
+
+def test_added_names_that_are_far_are_not_near() -> None:
+    """All added names, here 2 and 3, are hits of every mention. The last name that the index found has 0.6 for the first mention, 0.3 for the second."""
+    rows = [
+        *((0, 5, 0, 0.6, SYNONYM), (0, 7, 1, 0.9, SYNONYM), (0, 7, 2, 0.6, OWN), (0, 7, 3, 0.5, OWN), (0, 8, 3, 0.5, OWN)),
+        *((1, 7, 1, 0.3, SYNONYM), (1, 7, 2, 0.6, OWN), (1, 7, 3, 0.5, OWN)),
+        *((2, 7, 2, 0.6, OWN), (2, 7, 3, 0.5, OWN)),  # the index found nothing
+    ]
+    found = reader(first_added=2).features(["type", "kind", "sort"], hits(rows))[:, FEATURES.index("names_near")]
+    assert np.exp(found) == pytest.approx([1, 2, 1, 3, 1])
+
+
+def test_mentions_without_hits_are_not_read() -> None:
+    """They are exact matches, whose candidates are not ranked."""
+    asked: list[str] = []
+
+    def encode(names: Sequence[str]) -> Floats2d:
+        asked.extend(names)
+        return np.ones((len(names), 1), dtype=np.float32)
+
+    rows = [(1, 7, 1, 0.9, SYNONYM)]
+    found = reader(encode=encode).features(["an exact match", "type 1", "another"], hits(rows))
+    assert np.array_equal(found, reader(encode=encode).features(["type 1"], hits([(0, *rows[0][1:])])))
+    assert asked == ["type 1"] * 4  # the mention and its name, twice
 
 
 def test_the_cosine_of_the_static_encoder() -> None:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from spacy_sapbert.errors import SapbertError
-from spacy_sapbert.ranking.fit import FEWEST, PENALTY, Example, fit_weights
+from spacy_sapbert.ranking.fit import FEWEST, PENALTY, Example, fit_ranker_weights, fit_weights
 from spacy_sapbert.ranking.ranker import FEATURES
 
 WIDTH = len(FEATURES)
@@ -89,3 +89,31 @@ def test_several_right_candidates_count_together() -> None:
 def test_what_teaches_nothing_is_refused(rows: list[Example], why: str) -> None:
     with pytest.raises(SapbertError, match=rf"\[E047\].*{why}"):
         fit_weights([rows])
+
+
+def both(n: int, share: float, static: float) -> list[Example]:
+    """Return n mentions whose first candidate has a cosine of 1, and a cosine by the static encoder; it is right in this share of them."""
+    return [example([{"cosine": 1.0, "static": static}, {}], [i < round(n * share), i >= round(n * share)]) for i in range(n)]
+
+
+def test_the_weights_of_a_ranker_have_the_unit_of_a_cosine() -> None:
+    """Both cosines say the same, so they share the weight of 1, and the odds of `cui` are those of the sum."""
+    cui = [example([{"cui": 1.0}, {}], [i < 600, i >= 600]) for i in range(1_000)]
+    weights = dict(zip(FEATURES, fit_ranker_weights([both(1_000, 0.8, 1.0) + cui])))
+    assert weights["cosine"] == pytest.approx(0.5)
+    assert weights["static"] == pytest.approx(0.5)
+    assert weights["cui"] == pytest.approx(np.log(0.6 / 0.4) / np.log(0.8 / 0.2), rel=0.02)
+    alone = dict(zip(FEATURES, fit_ranker_weights([both(1_000, 0.8, 1.0) + cui], without=["static", "cui"])))
+    assert (alone["cosine"], alone["static"], alone["cui"]) == (1.0, 0.0, 0.0)
+
+
+def test_a_static_cosine_without_a_weight_above_zero_is_left_out() -> None:
+    """In some mentions the static cosine is wrong more often than right; in others it decides, and the cosine would get a weight below 0."""
+    against = [*both(400, 0.9, 0.0), *(example([{"static": 1.0}, {}], [i < 100, i >= 100]) for i in range(400))]
+    assert dict(zip(FEATURES, fit_ranker_weights([against])))["static"] == 0.0
+    instead = [*both(400, 0.9, 2.0), *(example([{"cosine": 1.0}, {}], [i < 50, i >= 50]) for i in range(200))]
+    weights = dict(zip(FEATURES, fit_ranker_weights([instead])))
+    assert (weights["cosine"], weights["static"]) == (1.0, 0.0)
+    wrong = [example([{"cosine": 1.0}, {}], [False, True]) for _ in range(400)]
+    with pytest.raises(SapbertError, match=r"\[E047\].*higher cosine"):
+        fit_ranker_weights([wrong])

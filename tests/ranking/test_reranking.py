@@ -14,6 +14,7 @@ import spacy
 
 from spacy_sapbert.build.linker import build_linker, read_source
 from spacy_sapbert.candidates import Hits, Standing
+from spacy_sapbert.encoders.paired import PairedEncoder
 from spacy_sapbert.encoders.static import StaticEncoder
 from spacy_sapbert.encoders.transformer import NameEncoder
 from spacy_sapbert.errors import SapbertError
@@ -227,6 +228,10 @@ def test_wrong_settings(folder: Path, tmp_path: Path) -> None:
     fast = build_linker([read_source(DATA / "tiny_clinic.tsv")], tmp_path / "fast", model=StaticEncoder(), index=ExactIndex(), progress=False)
     with pytest.raises(SapbertError, match=r"\[E056\].*default encoder"):
         answer(linker(fast, rerank="names"), "diabetes")
+    paired = build_linker([read_source(DATA / "tiny_clinic.tsv")], tmp_path / "paired", model=PairedEncoder(), index=ExactIndex(), progress=False)
+    for rank in ("learned", "cosine"):
+        with pytest.raises(SapbertError, match=r"\[E056\].*default encoder"):
+            answer(linker(paired, rank=rank, rerank="names"), "diabetes")
 
 
 def test_scores_depend_on_it() -> None:

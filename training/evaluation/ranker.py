@@ -115,7 +115,7 @@ def measured(examples: Sequence[Example], weights: Sequence[float]) -> dict[str,
 
 
 def weights_of(sets: Sequence[Sequence[Example]], without: Collection[str] = ()) -> tuple[float, ...] | None:
-    """Return the weights of a ranker that is trained on some corpora; None if these have too few mentions.
+    """Return the weights of a ranker that is trained on some corpora; None if none can be trained on them (E047).
 
     Args:
         sets: The mentions of each corpus.
@@ -127,6 +127,10 @@ def weights_of(sets: Sequence[Sequence[Example]], without: Collection[str] = ())
         if error.code != "E047":
             raise
         return None
+
+
+def _measured(examples: Sequence[Example], weights: Sequence[float] | None) -> dict[str, float] | None:
+    return None if weights is None else measured(examples, weights)
 
 
 def fitted(parts: Mapping[str, Part], fit: Sequence[str], *, without: Collection[str]) -> tuple[tuple[float, ...], dict[str, Any]]:
@@ -156,10 +160,8 @@ def fitted(parts: Mapping[str, Part], fit: Sequence[str], *, without: Collection
             "n": len(examples),
             "found": 100.0 * float(np.mean([e.right.any() for e in examples])) if examples else 0.0,
             "cosine": measured(examples, cosine),
-            "ranker": None if own is None else measured(examples, own),
-            "ablation": {}
-            if own is None
-            else {feature: measured(examples, fit_ranker_weights(others, without={*without, feature})) for feature in used},
+            "ranker": _measured(examples, own),
+            "ablation": {} if own is None else {feature: _measured(examples, weights_of(others, {*without, feature})) for feature in used},
             "of_all_parts": None if name in fit else measured(examples, weights),
             "all": {"n": len(part.queries), "cosine": of_all(part, None), "ranker": None if own is None else of_all(part, own)},
         }

@@ -378,7 +378,8 @@ def train_and_write(
         work: Folder in which dictionaries are built.
         out: JSON file for the figures; None: one of its own in metrics/ for each kind of reranker.
         rerank: "names", "cross_encoder" or "context"; the last two have the same reranker.
-        fast: The cross-encoder's reranker for linkers with the fast encoder, instead of the default encoder.
+        fast: Search with the fast encoder, instead of the default encoder. The reranker is written to the file for scores that have the cosine of the fast
+            encoder; also without `fast`, if the ranker of the default encoder uses it.
         folder: Folder of the cross-encoder; None: the one of the package. Then `reranker` must name a file, too.
         reranker: File for the reranker; None: the one of the package.
         progress: Show progress bars.
