@@ -349,7 +349,7 @@ def test_calibrate_writes_probabilities(other: Any, annotated: List[Doc]):
     found = linker.calibrate(annotated, fit_on="invented notes")
     assert linker.calibration is found
     assert found.fit_on == "invented notes"
-    assert found.built_for == {"encoder": linker.model.fingerprint, "kb": linker.kb.fingerprint}
+    assert found.built_for == {"encoder": linker.model.fingerprint, "kb": linker.kb.fingerprint, "ranker": linker.ranker.fingerprint}
     assert len(found.right) == len(annotated)
     (known,) = linker(gold("heart attacks", "")).ents
     assert known._.kb_prob == known._.kb_explain["probability"]
@@ -525,7 +525,7 @@ def test_a_calibration_of_other_parts_is_left_out_with_a_warning(other: Any, ann
     with pytest.warns(UserWarning, match=r"\[W002\].*another encoder: probabilities are left out"):
         assert other(folder).calibration is None
     with pytest.warns(UserWarning, match=r"W002.*another encoder, or the encoder has no fingerprint, so this cannot be checked: prob"):
-        bundle.open_calibration(folder, "", linker.kb.fingerprint)
+        bundle.open_calibration(folder, "", linker.kb.fingerprint, linker.ranker.fingerprint)
     with pytest.warns(UserWarning, match="W002"), pytest.raises(SapbertError, match=r"\[E010\].*that was fit for this encoder"):
         other(folder, coverage=0.5)
 
