@@ -1,4 +1,4 @@
-"""The features that a ranker uses: how well a mention and the names of a concept fit together. This module uses NumPy only."""
+"""The features that a ranker uses: how well a mention and the names of a concept fit together."""
 
 from __future__ import annotations
 

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-import re
-import unicodedata
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from ..encoders.static import split
+
 FREQUENT_WORDS = Path(__file__).parents[1] / "data" / "static_encoder" / "words.txt"  # the most frequent word of biomedical names comes first
 FUNCTION_WORDS = frozenset(["a", "an", "and", "at", "by", "for", "from", "in", "is", "of", "on", "or", "the", "to", "with"])
-_WORD = re.compile(r"[^\W_]+")
 
 
 class WeightedWords(NamedTuple):
@@ -27,15 +26,13 @@ class WeightedWords(NamedTuple):
 
 
 def words_of(name: str) -> WeightedWords:
-    """Return the words of a normalised name, without accents, with their weights.
+    """Return the words of a name, as the list of frequent words has them, with their weights.
 
     The weight of the word of rank r, from 0 for the most frequent one, is log(r + 2); a word that is not in the list counts as the next rank. By Zipf's law
     this is proportional to the inverse document frequency, up to a constant.
     """
     ranks = frequent_words()
-    if not name.isascii():  # as in the list of frequent words
-        name = "".join(character for character in unicodedata.normalize("NFKD", name) if not unicodedata.combining(character))
-    weights = {word: math.log(ranks.get(word, len(ranks)) + 2) for word in _WORD.findall(name) if word not in FUNCTION_WORDS}
+    weights = {word: math.log(ranks.get(word, len(ranks)) + 2) for word in split(name) if word not in FUNCTION_WORDS}
     return WeightedWords(weights, sum(weights.values()))
 
 
