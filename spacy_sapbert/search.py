@@ -35,7 +35,7 @@ from .ranking.features import FeatureReader
 from .ranking.fit import Example
 from .ranking.opposites import Poles, opposite, poles_of
 from .ranking.pairs import CrossEncoder, cross_encoder
-from .ranking.ranker import FEATURES, STATIC, WORDS_ADDED, WORDS_MISSING, Ranker
+from .ranking.ranker import FEATURES, WORDS_ADDED, WORDS_MISSING, Ranker
 from .ranking.rerank import (
     READ,
     SHIPPED_CROSS_RERANKER,
@@ -193,7 +193,7 @@ class CandidateSearch:
         self.ranker = None if settings.rank == COSINE else bundle.ranker
         self.reranker = None if settings.rerank is None else _reranker(bundle, settings.rerank, component, self.ranker)
         self._comparer = make_comparer(bundle.kb, settings.rerank, cached=settings.cache_size > 0) if comparer is None else comparer
-        compares = self.ranker is not None and self.ranker.uses(STATIC) and not is_fast(bundle.encoder)
+        compares = self.ranker is not None and self.ranker.has_both_cosines and not is_fast(bundle.encoder)
         # files are read here, so that a missing one is not the error of a note, and no note waits for them
         if self.ranker is not None and (self.ranker.uses(WORDS_MISSING) or self.ranker.uses(WORDS_ADDED)):
             frequent_words()
@@ -475,9 +475,7 @@ class CandidateSearch:
             gold: the right concept's id or code of each mention, with `|` between alternatives; "NIL" if the knowledge base has none.
         """
         keys = self._keys(queries)
-        rules = replace(self.settings.rules, threshold=NO_THRESHOLD, max_entities=self.settings.k)
-        with self._lock:
-            found = self._rankings(list(dict.fromkeys(keys)), rules)
+        found = self._all_candidates(keys)
         facts, evidence = self._read([ranking for ranking, _ in found.values()]), {}
         for key, (ranking, exact) in found.items():
             if ranking.kept:
@@ -485,6 +483,22 @@ class CandidateSearch:
                 name, codes = facts.names[top.surface_form, top.concept], facts.codes[top.concept]
                 evidence[key] = self._evidence(key.text, ranking, top, exact, name, len(codes))
         return [self._observed(found[key][0], evidence.get(key), self.rows_of_gold(kb_id)) for key, kb_id in zip(keys, gold)]
+
+    def ranked(self, queries: Sequence[Asked]) -> list[list[Candidate]]:
+        """Return all candidates of each mention, best first. The threshold is ignored.
+
+        Args:
+            queries: the mentions.
+        """
+        keys = self._keys(queries)
+        found = self._all_candidates(keys)
+        return [found[key][0].kept for key in keys]
+
+    def _all_candidates(self, keys: Sequence[Query]) -> dict[Query, tuple[Ranking, bool]]:
+        """Rank distinct normalised mentions without a threshold. Also return whether each is an exact match."""
+        rules = replace(self.settings.rules, threshold=NO_THRESHOLD, max_entities=self.settings.k)
+        with self._lock:
+            return self._rankings(list(dict.fromkeys(keys)), rules)
 
     def _observed(self, ranking: Ranking, evidence: Evidence | None, gold: list[int]) -> Observed:
         """Return how a mention with the given gold concepts is ranked."""
@@ -890,7 +904,7 @@ def _static_vectors(names: Sequence[str]) -> Floats2d:
 def _reranker(bundle: LinkerBundle, rerank: str, component: str, ranker: Ranker | None) -> Reranker:
     """Return the reranker of this package for the linker's encoder and its ranker."""
     encoder = bundle.encoder
-    compared = ranker is not None and ranker.uses(STATIC)  # then the first score has the static encoder's cosine
+    compared = ranker is not None and ranker.has_both_cosines
     if rerank in READING and (is_fast(encoder) or is_paired(encoder) or (is_default(encoder) and compared)):
         return read_reranker(SHIPPED_CROSS_RERANKER_FAST)
     if rerank == NAMES and compared and is_default(encoder):

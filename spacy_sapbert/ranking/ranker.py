@@ -55,6 +55,11 @@ class Ranker:
         """Return whether a feature has a weight."""
         return self.weight_of_all[FEATURES.index(feature)] != 0.0
 
+    @property
+    def has_both_cosines(self) -> bool:
+        """Whether its score holds the cosines of the linker's encoder and of the static encoder."""
+        return self.uses(STATIC)
+
     def to_json(self) -> str:
         """Return the text that `read_ranker` reads."""
         content = {

@@ -49,6 +49,13 @@ def evaluate(
     seed: Annotated[int, typer.Option(help=SEED)] = 0,
     gpu_id: GPU = -1,
     baselines: Annotated[bool, typer.Option(help="Also measure exact match, TF-IDF and scispaCy's candidate generator.")] = False,
+    stages: Annotated[
+        str,
+        typer.Option(
+            help="Also measure the encoders of the package (shipped, fast, paired) with later stages of the linker: ranker, cross_encoder, or both, "
+            "separated by commas. cross_encoder includes the ranker."
+        ),
+    ] = "",
     confusions: Annotated[
         bool | None,
         typer.Option(
@@ -60,7 +67,7 @@ def evaluate(
     """Measure encoders on development, test and held-out benchmarks."""
     from . import evaluate as module
     from .benchmarks import BenchmarkReader
-    from .catalogue import chosen_benchmarks, optional_benchmarks, parse_sets
+    from .catalogue import chosen_benchmarks, optional_benchmarks, parse_sets, split_commas
 
     module.check_not_negative(limit=limit + (limit == -1), pool=pool, seed=seed)
     encoders = module.parse_encoders(encoder or [])
@@ -77,6 +84,7 @@ def evaluate(
         pool=pool,
         seed=seed,
         baselines=baselines,
+        stages=split_commas(stages),
         with_confusions=confusions,
         gpu_id=gpu_id,
         progress=True,

@@ -44,12 +44,15 @@ from .catalogue import HELD
 from .metrics import Floats1d, Rule, alternatives_of
 from .significance import PROTOCOL as SIGNIFICANCE
 from .significance import correlation_interval, intervals, paired_t, randomisation, welch_t
+from .stages import PROTOCOL as STAGES
+from .stages import check_stages, has_stages, measure_stages, named_with
 from .systems import (
     DEPTHS,
     RULES,
     Measured,
     Outcomes,
     correlations,
+    encode_benchmarks,
     measure_baselines,
     measure_encoder,
 )
@@ -311,6 +314,7 @@ def markdown(result: dict[str, Any]) -> str:
     lines = ["| system | " + " | ".join(benchmarks) + " |", "|---" * (len(benchmarks) + 1) + "|"]
     lines += ["| " + " | ".join([system, *(cell(entry, system) for entry in benchmarks.values())]) + " |" for system in systems]
     lines += ["", "@1/@5 in per cent; one figure: a correlation x 100; ± standard deviation of @1 over seeds.", "", result["search"], ""]
+    lines += [result["stages"], ""] if "stages" in result else []
     for name, entry in benchmarks.items():
         dictionary = entry.get("dictionary")
         size = f"; {dictionary['names']:,} names of {dictionary['concepts']:,} concepts" if dictionary else ""
@@ -444,23 +448,29 @@ def with_phases(encoders: dict[str, str]) -> dict[str, str]:
 
 
 def measure_encoders(
-    encoders: dict[str, str], benchmarks: Sequence[Benchmark], *, gpu_id: int = -1, progress: bool = False
+    encoders: dict[str, str], benchmarks: Sequence[Benchmark], *, stages: Sequence[str] = (), gpu_id: int = -1, progress: bool = False
 ) -> tuple[dict[str, dict[str, Measured]], dict[str, dict[str, Any]]]:
     """Measure encoders on benchmarks. Only one encoder is in memory at a time.
 
     Args:
         encoders: Name -> folder.
         benchmarks: The benchmarks.
+        stages: Stages of the linker with which the encoders of the package are measured, too; see stages.py.
         gpu_id: Number of the GPU that encodes; -1 is the CPU.
         progress: Show progress bars.
 
     Returns:
-        Encoder -> benchmark -> its outcomes; encoder -> facts about it for the output.
+        Encoder, or encoder and stage -> benchmark -> its outcomes; encoder -> facts about it for the output.
     """
-    measured, used = {}, {}
+    measured: dict[str, dict[str, Measured]] = {}
+    used = {}
     for name, folder in encoders.items():
         model = load_encoder(folder, gpu_id)
-        measured[name] = measure_encoder(model, benchmarks, progress=progress)
+        encoded = encode_benchmarks(model, benchmarks, progress=progress)
+        measured[name] = measure_encoder(model, benchmarks, encoded, progress=progress)
+        if stages and has_stages(folder):
+            found = measure_stages(model, benchmarks, encoded, stages, progress=progress)
+            measured.update({named_with(name, stage): of for stage, of in found.items() if of})
         used[name] = {"fingerprint": model.fingerprint, "base_package": not folder, "max_length": model.max_length}
     return measured, used
 
@@ -501,6 +511,7 @@ def evaluate(
     pool: int = 0,
     seed: int = 0,
     baselines: bool = False,
+    stages: Sequence[str] = (),
     with_confusions: bool | None = None,
     gpu_id: int = -1,
     optional: Collection[str] = (),
@@ -516,6 +527,7 @@ def evaluate(
         pool: Number of names of a dictionary in addition to those of the gold concepts; 0: all.
         seed: Seed of samples and resamples.
         baselines: Whether to also measure the baselines.
+        stages: "ranker", "cross_encoder" or both: the encoders of the package are measured with these, too.
         with_confusions: Whether to list wrong answers; None: only those of public benchmarks.
         gpu_id: Number of the GPU that encodes; -1 is the CPU.
         optional: Benchmarks that are skipped, with a note on where to get them, if their files or ids are missing.
@@ -525,8 +537,9 @@ def evaluate(
         The result, as it is written.
 
     Raises:
-        SapbertError: E548 (nothing to measure), and those of benchmarks and encoders.
+        SapbertError: E548 (nothing to measure, an unknown stage, or no encoder that has stages), and those of benchmarks and encoders.
     """
+    check_stages(stages, encoders.values())
     if not encoders and not baselines:
         raise fail("E548", setting="--encoder", value="", why="give at least one NAME=FOLDER, or --baselines")
     benchmarks: list[Benchmark] = []
@@ -546,7 +559,7 @@ def evaluate(
         benchmarks.append(pooled(benchmark, pool, seed) if pool and isinstance(benchmark, ConceptBenchmark) else benchmark)
     measured, notes = measure_baselines(benchmarks) if baselines else ({}, [])
     notes = [*missing, *notes]
-    by_encoder, used = measure_encoders(encoders, benchmarks, gpu_id=gpu_id, progress=progress)
+    by_encoder, used = measure_encoders(encoders, benchmarks, stages=stages, gpu_id=gpu_id, progress=progress)
     measured.update(by_encoder)
     empty = [benchmark.name for benchmark in benchmarks if not any(benchmark.name in found for found in measured.values())]
     if len(empty) == len(benchmarks):
@@ -557,6 +570,14 @@ def evaluate(
     if empty:
         notes = [*notes, f"{', '.join(empty)}: left out, no system could be measured."]
         benchmarks = [benchmark for benchmark in benchmarks if benchmark.name not in empty]
-    about = {"versions": versions(), "seed": seed, "limit": limit or 0, "pool": pool, "encoders": used, **({"notes": notes} if notes else {})}
+    about = {
+        "versions": versions(),
+        "seed": seed,
+        "limit": limit or 0,
+        "pool": pool,
+        "encoders": used,
+        **({"stages": STAGES} if stages else {}),
+        **({"notes": notes} if notes else {}),
+    }
     against = next((name.partition("#")[0] for name in encoders), None)
     return as_result(benchmarks, measured, about, against=against, seed=seed, with_confusions=with_confusions)

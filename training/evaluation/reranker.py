@@ -28,7 +28,6 @@ from spacy_sapbert.kb.additions import Additions
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from spacy_sapbert.ranking.fit import Example, fit_weights
 from spacy_sapbert.ranking.pairs import CrossEncoder, cross_encoder, open_cross_encoder
-from spacy_sapbert.ranking.ranker import STATIC
 from spacy_sapbert.ranking.rerank import (
     COMPARED,
     DEPTH,
@@ -314,7 +313,7 @@ def train_reranker_of_cross_encoder(
         reads = cache(partial(open_cross_encoder, folder))
     parts = read_parts(test, reader, rerank=rerank, fast=fast, reads=reads, progress=progress)
     ranker = next(iter(parts.values())).search.ranker
-    compared = fast or (ranker is not None and ranker.uses(STATIC))
+    compared = fast or (ranker is not None and ranker.has_both_cosines)
     score, static = (sum(SCORE_WEIGHTS), 0.0) if compared else SCORE_WEIGHTS
     weights = (static / score, 0.0, SCALE / score)
     made = Reranker(weights, MARGIN, "the factors of the training of the cross-encoder")

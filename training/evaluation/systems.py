@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Union
 
 import numpy as np
@@ -56,20 +56,47 @@ class Outcomes(NamedTuple):
 Measured = Union[Outcomes, Floats1d]  # for mentions; for pairs of texts (pairs,) similarities
 
 
+class Encoded(NamedTuple):
+    """The vectors of all names and queries of some benchmarks.
+
+    Attributes:
+        rows: Text -> row of its vector.
+        vectors: (texts, d), L2-normalised.
+    """
+
+    rows: dict[str, int]
+    vectors: Floats2d
+
+    def of(self, texts: Sequence[str]) -> Floats2d:
+        """Return the vectors of some texts, (n, d)."""
+        return self.vectors[[self.rows[text] for text in texts]]
+
+
 def outcomes_of(benchmark: ConceptBenchmark, score: Scorer) -> Outcomes:
-    """Rank the concepts for each mention and compute the outcomes. A mention of several queries is right if all of them are.
+    """Rank the concepts for each mention by the best of their names, and compute the outcomes.
 
     Args:
         benchmark: The mentions and the dictionary.
         score: Similarity of names and queries; see `retrieval.best_scores`.
+    """
+    dictionary = benchmark.dictionary
+    return outcomes_of_scores(benchmark, best_scores(score, len(benchmark.queries), dictionary.rows, dictionary.labels, dictionary.n_labels))
+
+
+def outcomes_of_scores(benchmark: ConceptBenchmark, chunks: Iterable[tuple[int, Floats2d]]) -> Outcomes:
+    """Rank the concepts for each mention and compute the outcomes. A mention of several queries is right if all of them are.
+
+    Args:
+        benchmark: The mentions and the dictionary.
+        chunks: The first query of each chunk, and the scores of all concepts for the queries of the chunk (concepts, queries); -inf for a concept
+            that was not found.
     """
     n = len(benchmark.queries)
     right = {f"{rule}_at{k}": np.zeros(n) for rule in RULES for k in DEPTHS}
     found: dict[str, list[Ranks | None]] = {rule: [None] * n for rule in RULES}
     firsts: list[WrongFirst | None] = [None] * n
     wanted = [{name: alternatives_of(gold, rule) for name, rule in RULES.items()} for gold in benchmark.golds]
-    dictionary = benchmark.dictionary
-    for start, best in best_scores(score, n, dictionary.rows, dictionary.labels, dictionary.n_labels):
+    for start, best in chunks:
         for i, scores in enumerate(np.ascontiguousarray(best.T), start):  # (concepts,)
             for label, count in benchmark.seen.get(benchmark.queries[i], {}).items():
                 scores[label] = 2.0 + count  # above every cosine
@@ -120,27 +147,39 @@ def correlations(likeness: Floats1d, human: Sequence[float]) -> dict[str, float]
     return {"spearman": 100.0 * float(spearmanr(likeness, human).statistic), "pearson": 100.0 * float(pearsonr(likeness, human).statistic)}
 
 
-def measure_encoder(model: Any, benchmarks: Sequence[Benchmark], *, progress: bool = False) -> dict[str, Measured]:
-    """Measure an encoder on benchmarks. Every distinct name and query of all benchmarks is encoded once.
+def encode_benchmarks(model: Any, benchmarks: Sequence[Benchmark], *, progress: bool = False) -> Encoded:
+    """Encode every distinct name and query of all benchmarks of mentions once.
 
     Args:
         model: The encoder.
         benchmarks: The benchmarks.
+        progress: Show a progress bar.
+    """
+    rows: dict[str, int] = {}
+    for benchmark in benchmarks:
+        if isinstance(benchmark, ConceptBenchmark):
+            for text in (*benchmark.dictionary.names, *benchmark.queries):
+                rows.setdefault(text, len(rows))
+    return Encoded(rows, model.encode(list(rows), progress=progress) if rows else np.zeros((0, 1), dtype=np.float32))
+
+
+def measure_encoder(model: Any, benchmarks: Sequence[Benchmark], encoded: Encoded | None = None, *, progress: bool = False) -> dict[str, Measured]:
+    """Measure an encoder on benchmarks.
+
+    Args:
+        model: The encoder.
+        benchmarks: The benchmarks.
+        encoded: The vectors of names and queries; None: they are encoded here.
         progress: Show progress bars.
 
     Returns:
         Benchmark -> outcomes of its mentions, or similarities of its pairs.
     """
-    of_concepts = [benchmark for benchmark in benchmarks if isinstance(benchmark, ConceptBenchmark)]
-    rows: dict[str, int] = {}
-    for benchmark in of_concepts:
-        for text in (*benchmark.dictionary.names, *benchmark.queries):
-            rows.setdefault(text, len(rows))
-    vectors = model.encode(list(rows), progress=progress) if rows else np.zeros((0, 1), dtype=np.float32)  # (texts, d)
+    encoded = encode_benchmarks(model, benchmarks, progress=progress) if encoded is None else encoded
     found: dict[str, Measured] = {}
+    of_concepts = [benchmark for benchmark in benchmarks if isinstance(benchmark, ConceptBenchmark)]
     for benchmark in tqdm(of_concepts, desc="searching", unit=" benchmarks", disable=not progress):
-        names = vectors[[rows[name] for name in benchmark.dictionary.names]]
-        queries = vectors[[rows[query] for query in benchmark.queries]]
+        names, queries = encoded.of(benchmark.dictionary.names), encoded.of(benchmark.queries)
         found[benchmark.name] = outcomes_of(benchmark, lambda start, stop, names=names, queries=queries: names @ queries[start:stop].T)  # type: ignore[misc]
     found.update(measure_similarity(model, [benchmark for benchmark in benchmarks if isinstance(benchmark, SimilarityBenchmark)]))
     return found
