@@ -484,15 +484,15 @@ class CandidateSearch:
                 evidence[key] = self._evidence(key.text, ranking, top, exact, name, len(codes))
         return [self._observed(found[key][0], evidence.get(key), self.rows_of_gold(kb_id)) for key, kb_id in zip(keys, gold)]
 
-    def ranked(self, queries: Sequence[Asked]) -> list[list[Candidate]]:
-        """Return all candidates of each mention, best first. The threshold is ignored.
+    def ranked(self, queries: Sequence[Asked]) -> list[tuple[list[Candidate], bool]]:
+        """Return at most `k` candidates of each mention, best first, and whether the first is an exact match. The threshold is ignored.
 
         Args:
             queries: the mentions.
         """
         keys = self._keys(queries)
         found = self._all_candidates(keys)
-        return [found[key][0].kept for key in keys]
+        return [(found[key][0].kept, found[key][1]) for key in keys]
 
     def _all_candidates(self, keys: Sequence[Query]) -> dict[Query, tuple[Ranking, bool]]:
         """Rank distinct normalised mentions without a threshold. Also return whether each is an exact match."""

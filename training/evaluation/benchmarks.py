@@ -135,6 +135,7 @@ class ConceptBenchmark:
         public: Whether names and mentions may be in the output.
         files: Files of the data folder from which it is made -> the first digits of their checksums.
         folds: The fold of each mention; figures are averaged over the folds. Empty: there are no folds.
+        by_names: Whether each label is a name instead of a concept, see `by_names`.
     """
 
     name: str
@@ -152,6 +153,7 @@ class ConceptBenchmark:
     public: bool = False
     files: dict[str, str] = field(default_factory=dict)
     folds: tuple[int, ...] = ()
+    by_names: bool = False
 
     def mentions(self) -> list[range]:
         """Return the queries of each mention."""
@@ -634,7 +636,7 @@ def by_names(benchmark: ConceptBenchmark, rows_of: Callable[[str], Sequence[int]
     names = make_dictionary(dictionary.names, every, every, len(every), dictionary.about, entry)
     names = replace(names, about={**names.about, "concepts": dictionary.about["concepts"]})
     counts = {**benchmark.counts, **count_unanswerable(golds), "split": sum(n > 1 for n in sizes)}
-    return replace(benchmark, queries=queries, golds=golds, dictionary=names, counts=counts, parts=tuple(sizes))
+    return replace(benchmark, queries=queries, golds=golds, dictionary=names, counts=counts, parts=tuple(sizes), by_names=True)
 
 
 def _unlinked(mention: GoldMention) -> bool:

@@ -76,7 +76,7 @@ class WrongFirst(NamedTuple):
 
     Attributes:
         label: Its label in the dictionary; in a tie, the first wrong one.
-        score: Its score, at most 1.0.
+        score: Its score, at most 1.0: a cosine, or for a stage of the linker the score that ranks it.
         query: The text that was looked up.
         equal: Whether a right candidate has the same score.
     """

@@ -45,7 +45,7 @@ from .metrics import Floats1d, Rule, alternatives_of
 from .significance import PROTOCOL as SIGNIFICANCE
 from .significance import correlation_interval, intervals, paired_t, randomisation, welch_t
 from .stages import PROTOCOL as STAGES
-from .stages import check_stages, has_stages, measure_stages, named_with
+from .stages import alone, check_stages, has_stages, measure_stages, named_with
 from .systems import (
     DEPTHS,
     RULES,
@@ -142,7 +142,8 @@ def compared(
         seed: Seed of the resamples.
 
     Returns:
-        System -> intervals, and the comparisons; both are empty if the benchmark has a single document.
+        System -> intervals, and the comparisons with `against`, and of each stage with its encoder alone; both are empty if the benchmark has a
+        single document.
     """
     units = benchmark.units()
     names = list(runs)
@@ -154,21 +155,26 @@ def compared(
     found: dict[str, dict[str, Any]] = {name: {} for name in names}
     for (name, k), end in zip(((name, k) for name in names for k in DEPTHS), ends):
         found[name][f"at{k}_ci"] = end
-    others = [name for name in names if name != against]
-    if against not in names or not others:
-        return found, []
+    groups: dict[str, list[str]] = {}  # system -> those that are compared with it
+    for name in names:
+        if against in names and name != against:
+            groups.setdefault(against, []).append(name)
+        if (own := alone(name)) in names and own != against:
+            groups.setdefault(own, []).append(name)
     at_1 = {name: values[:, i * len(DEPTHS)] for i, name in enumerate(names)}
-    p = randomisation(at_1[against], np.stack([at_1[name] for name in others], axis=1), units, seed=seed).tolist()
-    differences = [float((at_1[name] - at_1[against]).mean()) for name in others]
-    made: list[dict[str, Any]] = [{"a": against, "b": name, "difference": d, "p": one} for name, d, one in zip(others, differences, p)]
+    made: list[dict[str, Any]] = []
+    for first, others in groups.items():
+        p = randomisation(at_1[first], np.stack([at_1[name] for name in others], axis=1), units, seed=seed).tolist()
+        made += [{"a": first, "b": name, "difference": float((at_1[name] - at_1[first]).mean()), "p": chance} for name, chance in zip(others, p)]
     key = f"{benchmark.rule}_at1"
     of_folds = {name: by_fold(benchmark, np.mean([run.values[key] for run in runs[name]], axis=0)) for name in names}
     of_seeds = {name: [float(np.mean(by_fold(benchmark, run.values[key]))) for run in runs[name]] for name in names}
-    for one, name in zip(made, others):
+    for one in made:
+        a, b = one["a"], one["b"]
         tests = {
-            "t_p": paired_t(at_1[against], at_1[name]),
-            "t_folds_p": paired_t(of_folds[against], of_folds[name]),
-            "t_seeds_p": welch_t(of_seeds[against], of_seeds[name]),
+            "t_p": paired_t(at_1[a], at_1[b]),
+            "t_folds_p": paired_t(of_folds[a], of_folds[b]),
+            "t_seeds_p": welch_t(of_seeds[a], of_seeds[b]),
         }
         one.update({test: found_p for test, found_p in tests.items() if found_p is not None})
     return found, made
@@ -331,7 +337,7 @@ def interval_table(benchmarks: dict[str, Any], systems: Sequence[str], protocol:
     with_one = [system for system in systems if any(system in entry["systems"] for entry in shown.values())]
     lines = [
         "",
-        "@1 with its interval, and p of the difference from the first encoder (t: of the t-test over mentions):",
+        "@1 with its interval, and p of the difference from the first encoder, or of a stage from its encoder alone (t: of the t-test over mentions):",
         "",
         "| system | " + " | ".join(shown) + " |",
     ]
@@ -345,7 +351,9 @@ def interval_cell(entry: dict[str, Any], system: str) -> str:
     found = entry["systems"].get(system)
     if found is None or "at1_ci" not in found:
         return "–"
-    one = next((one for one in entry.get("comparisons", ()) if one["b"] == system), None)
+    own = alone(system)
+    every = [one for one in entry.get("comparisons", ()) if one["b"] == system]
+    one = next((one for one in every if one["a"] == own), every[0] if every else None)
     p = f", p {one['p']:.2g}{' (t {:.2g})'.format(one['t_p']) if 't_p' in one else ''}" if one else ""
     return f"{found['at1']:.1f} [{found['at1_ci'][0]:.1f}–{found['at1_ci'][1]:.1f}]{p}"
 

@@ -99,7 +99,7 @@ def outcomes_of_scores(benchmark: ConceptBenchmark, chunks: Iterable[tuple[int, 
     for start, best in chunks:
         for i, scores in enumerate(np.ascontiguousarray(best.T), start):  # (concepts,)
             for label, count in benchmark.seen.get(benchmark.queries[i], {}).items():
-                scores[label] = 2.0 + count  # above every cosine
+                scores[label] = 2.0 + count  # above every other score
             ends = {k: boundary(scores, k) for k in DEPTHS}
             done: dict[frozenset[frozenset[int]], tuple[Ranks | None, list[float]]] = {}  # usually all rules look for the same alternatives
             for rule, alternatives in wanted[i].items():

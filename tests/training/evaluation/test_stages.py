@@ -7,6 +7,7 @@ import json
 import numpy as np
 import pytest
 import spacy
+from spacy.tokens import Span
 
 from spacy_sapbert.build import linker as building
 from spacy_sapbert.encoders.static import StaticEncoder
@@ -14,9 +15,10 @@ from spacy_sapbert.errors import SapbertError
 from spacy_sapbert.kb.builder import Source
 from spacy_sapbert.kb.concept import Concept, Name
 from spacy_sapbert.ranking.ranker import FEATURES, NUMBER_MISSING, Ranker
+from spacy_sapbert.ranking.rerank import READ
 from training.corpora.mention import Gold
+from training.data.similarity import TextPair
 from training.evaluation import benchmarks, dictionaries, stages, systems
-from training.evaluation import evaluate as ev
 
 NAMES = [
     "diabetes mellitus",
@@ -60,12 +62,18 @@ def test_names_of_systems():
 
 @pytest.mark.parametrize(
     ("given", "folders", "words"),
-    [(["ranker", "rank"], ["fast"], "'rank'.*ranker, cross_encoder"), (["ranker"], ["", "artifacts/encoder"], "own encoders only")],
+    [(["ranker", "rank"], ["fast"], "'rank'.*ranker, cross_encoder"), (["ranker"], ["", "artifacts/encoder"], "only for its own encoders")],
 )
 def test_stages_that_cannot_be_measured(given, folders, words):
     with pytest.raises(SapbertError, match=rf"\[E548\].*'--stages'.*{words}"):
         stages.check_stages(given, folders)
     stages.check_stages([], folders)  # nothing is asked for
+
+
+def test_the_encoder_of_a_stage():
+    assert stages.alone("mine + ranker") == "mine"
+    assert stages.alone("mine + more + cross_encoder") == "mine + more"
+    assert stages.alone("mine + more") is None
 
 
 def test_a_knowledge_base_has_the_labels_as_ids_and_the_canonical_name_first(tmp_path):
@@ -95,40 +103,80 @@ def test_all_parts_of_a_mention_must_be_right(fast, monkeypatch):
 
 @pytest.mark.parametrize("stage", stages.STAGES)
 def test_concepts_with_the_same_name_count_as_their_expectation(fast, stage):
+    """The first three queries are names; the last is not, so that the stages rank it, and they can't tell the two concepts apart either."""
     rows, labels = np.array([0, 0, 1]), np.array([0, 1, 2])
-    dictionary = dictionaries.make_dictionary(["cold", "influenza"], rows, labels, 3, {"source": "hand"})
-    benchmark = task(["cold", "cold", "influenza"], [0, 1, 2], dictionary)
+    dictionary = dictionaries.make_dictionary(["common cold", "influenza"], rows, labels, 4, {"source": "hand"})  # label 3 has no name
+    benchmark = task(["common cold", "common cold", "influenza", "a very common cold", "influenza"], [0, 1, 2, 1, 3], dictionary)
     values = measure(fast, benchmark, stage)
-    assert values["strict_at1"].tolist() == [0.5, 0.5, 1.0]
-    assert values["strict_at5"].tolist() == [1.0, 1.0, 1.0]
-    assert values["strict_mrr"] == pytest.approx([0.75, 0.75, 1.0])
+    assert values["strict_at1"].tolist() == [0.5, 0.5, 1.0, 0.5, 0.0]
+    assert values["strict_at5"].tolist() == [1.0, 1.0, 1.0, 1.0, 0.0]
+    assert values["strict_mrr"] == pytest.approx([0.75, 0.75, 1.0, 0.75, 0.0])
+
+
+def test_an_exact_match_comes_before_a_name_with_the_same_vector(fast):
+    """The static encoder does not know the order of words."""
+    benchmark = task(["ataxia gait", "gait ataxia"], [0, 1], made(["ataxia gait", "gait ataxia"], [0, 1]))
+    assert systems.measure_encoder(fast, [benchmark])["hand"].values["strict_at1"].tolist() == [0.5, 0.5]
+    assert measure(fast, benchmark, "ranker")["strict_at1"].tolist() == [1.0, 1.0]
 
 
 def test_a_concept_that_is_not_among_the_nearest_names_is_never_right(fast):
-    """The linker fetches 30 names; the 31st name is that of the gold."""
+    """The linker fetches 30 names; the 31st name is that of the gold of the first query."""
     names = [f"heart disease of type {number}" for number in range(30)] + ["finger"]
-    benchmark = task(["heart disease"], [30], made(names, range(31)))
+    benchmark = task(["heart disease", "fingers"], [30, 30], made(names, range(31)))
     assert systems.measure_encoder(fast, [benchmark])["hand"].values["strict_mrr"][0] > 0
     values = measure(fast, benchmark, "ranker")
-    assert values["strict_at5"].tolist() == values["strict_mrr"].tolist() == [0.0]
+    assert values["strict_at5"].tolist() == values["strict_mrr"].tolist() == [0.0, 1.0]
 
 
-@pytest.mark.parametrize(("stage", "rerank"), [("ranker", None), ("cross_encoder", "cross_encoder")])
-def test_the_order_is_that_of_the_linker(fast, tmp_path, stage, rerank):
-    """The same names, built into a linker, whose first candidates say what is right."""
-    queries = ["diabetes mellitus of type 2", "juvenile diabetes", "unsteady gait", "resistance to insulin", "ataxias"]
+def test_names_with_capitals(fast):
+    benchmark = task(["Fever of unknown origin"], [0], made(["Fever", "AIDS", "aids"], [0, 1, 2]))
+    assert measure(fast, benchmark, "ranker")["strict_at1"].tolist() == [1.0]
+
+
+def test_mentions_that_were_seen_come_first(fast):
+    benchmark = task(["gait ataxia"], [0], made(NAMES, LABELS), seen={"gait ataxia": {0: 2}})
+    assert measure(fast, benchmark, "ranker")["strict_at1"].tolist() == [1.0]
+
+
+def test_benchmarks_of_pairs_and_of_names_are_left_out(fast):
+    names = task(["gait ataxia"], [5], made(NAMES, range(6)), by_names=True)
+    pairs = benchmarks.SimilarityBenchmark("pairs", "Pairs", "As was said.", [TextPair("gait", "walk", 1.0), TextPair("gait", "eye", 0.0)])
+    encoded = systems.encode_benchmarks(fast, [names, pairs])
+    assert stages.measure_stages(fast, [names, pairs], encoded, ["ranker"]) == {"ranker": {}}
+
+
+@pytest.mark.parametrize("rerank", [None, "cross_encoder"])
+def test_the_order_is_that_of_the_linker(fast, tmp_path, rerank):
+    """The same names, built into a linker, whose first concepts say what is right. The encoder alone ranks the last two queries otherwise."""
+    queries = ["diabetes type two", "juvenile diabetes", "unsteady gait", "resistance to insulin", "cerebellar gait 2", "insulin type 1", "ataxias"]
     concepts = {}
     for name, label in zip(NAMES, LABELS):
-        concepts.setdefault(label, Concept(f"C{label:07}", "T", [])).names.append(
-            Name(name, "T", rank=len(concepts.get(label, Concept("", "")).names))
-        )
+        names = concepts.setdefault(label, Concept(f"C{label:07}", "T", [])).names
+        names.append(Name(name, "T", rank=min(len(names), 1)))
     folder = tmp_path / "linker"
     building.build_linker([Source("hand", list(concepts.values()))], folder, model=StaticEncoder(), progress=False)
-    linker = spacy.blank("en").add_pipe("sapbert_linker", config={"linker_name": str(folder), "rerank": rerank})
-    kept = linker.search.ranked([(query, None) for query in queries])
-    first = [int(linker.kb.concept_id(candidates[0].concept)[1:]) for candidates in kept]
-    values = measure(fast, task(queries, first, made(NAMES, LABELS)), stage)
-    assert values["strict_at1"].tolist() == [1.0] * len(queries)
+    nlp = spacy.blank("en")
+    nlp.add_pipe("sapbert_linker", config={"linker_name": str(folder), "rerank": rerank, "threshold": -1.0})
+    docs = []
+    for query in queries:
+        doc = nlp.make_doc(query)
+        doc.ents = [Span(doc, 0, len(doc), label="MENTION")]
+        docs.append(doc)
+    first = [int(doc.ents[0]._.kb_explain["id"][1:]) for doc in nlp.pipe(docs)]
+    benchmark = task(queries, first, made(NAMES, LABELS))
+    assert measure(fast, benchmark, "ranker" if rerank is None else "cross_encoder")["strict_at1"].tolist() == [1.0] * len(queries)
+    assert systems.measure_encoder(fast, [benchmark])["hand"].values["strict_at1"].tolist() == [1.0] * (len(queries) - 2) + [0.0, 0.0]
+
+
+def test_only_the_cross_encoder_reranks(fast, tmp_path):
+    kb = stages.knowledge_base_of(made(NAMES, LABELS), tmp_path / "kb")
+    vectors = fast.encode(list(kb.surface_forms()))
+    found = {stage: stages.make_search(kb, fast, vectors, stage) for stage in stages.STAGES}
+    assert found["ranker"].reranker is None
+    assert found["cross_encoder"].reranker.features == READ
+    assert found["ranker"].ranker == found["cross_encoder"].ranker
+    assert found["ranker"].ranker.encoder == fast.fingerprint
 
 
 def test_the_command_adds_a_row_for_each_stage(tmp_path, command):
@@ -144,10 +192,9 @@ def test_the_command_adds_a_row_for_each_stage(tmp_path, command):
     command("evaluate", [*arguments, "--stages", "ranker,cross_encoder", "--work", str(tmp_path / "work"), "--out", str(out)])
     result = json.loads(out.read_text(encoding="utf-8"))
     assert list(result["benchmarks"]["hand"]["systems"]) == ["mine", "mine + ranker", "mine + cross_encoder", "base"]
-    assert "ranker" in result["stages"]
+    assert result["stages"] == stages.PROTOCOL
     assert result["stages"] in out.with_suffix(".md").read_text(encoding="utf-8")
-
-
-def test_no_stage_is_named_where_none_was_asked_for(fast):
-    result = ev.as_result([], {}, {})
-    assert "stages" not in result
+    command("evaluate", [*arguments, "--work", str(tmp_path / "work"), "--out", str(out)])
+    without = json.loads(out.read_text(encoding="utf-8"))
+    assert list(without["benchmarks"]["hand"]["systems"]) == ["mine", "base"]
+    assert "stages" not in without
