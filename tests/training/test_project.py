@@ -209,12 +209,14 @@ IMPORTED_FOR_OTHERS = {
         "spacy_sapbert/doc",
         "spacy_sapbert/indexes",
         "spacy_sapbert/readers",
+        "spacy_sapbert/search.py",
+        "spacy_sapbert/settings.py",
         "training/paths.py",
         "training/registry.py",
     },
-    "compare": {"spacy_sapbert/bundle.py", "spacy_sapbert/indexes"},
-    "finetune": {"spacy_sapbert/bundle.py", "spacy_sapbert/indexes"},
-    "biosyn": {"spacy_sapbert/bundle.py", "spacy_sapbert/indexes"},
+    "compare": {"spacy_sapbert/bundle.py", "spacy_sapbert/indexes", "spacy_sapbert/search.py", "spacy_sapbert/settings.py"},
+    "finetune": {"spacy_sapbert/bundle.py", "spacy_sapbert/indexes", "spacy_sapbert/search.py", "spacy_sapbert/settings.py"},
+    "biosyn": {"spacy_sapbert/bundle.py", "spacy_sapbert/indexes", "spacy_sapbert/search.py", "spacy_sapbert/settings.py"},
     "ranker": {
         *("spacy_sapbert/bundle.py", "spacy_sapbert/calibration.py", "training/data", "training/loop", "training/paths.py"),
         *("training/recipe.py", "training/registry.py", "training/tasks"),
@@ -222,7 +224,13 @@ IMPORTED_FOR_OTHERS = {
     "cross-encoder": {"spacy_sapbert/bundle.py", "spacy_sapbert/indexes"},
     "languages-kb": {"training/corpora"},
     "languages-train": {"spacy_sapbert/doc", "spacy_sapbert/indexes", "spacy_sapbert/readers", "training/corpora"},
-    "languages-evaluate": {"spacy_sapbert/bundle.py", "spacy_sapbert/doc", "spacy_sapbert/indexes"},
+    "languages-evaluate": {
+        "spacy_sapbert/bundle.py",
+        "spacy_sapbert/doc",
+        "spacy_sapbert/indexes",
+        "spacy_sapbert/search.py",
+        "spacy_sapbert/settings.py",
+    },
 }
 
 
