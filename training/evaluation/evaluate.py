@@ -157,10 +157,9 @@ def compared(
         found[name][f"at{k}_ci"] = end
     groups: dict[str, list[str]] = {}  # system -> those that are compared with it
     for name in names:
-        if against in names and name != against:
-            groups.setdefault(against, []).append(name)
-        if (own := alone(name)) in names and own != against:
-            groups.setdefault(own, []).append(name)
+        for first in dict.fromkeys((against, alone(name))):
+            if first in names and first != name:
+                groups.setdefault(first, []).append(name)
     at_1 = {name: values[:, i * len(DEPTHS)] for i, name in enumerate(names)}
     made: list[dict[str, Any]] = []
     for first, others in groups.items():
@@ -351,9 +350,8 @@ def interval_cell(entry: dict[str, Any], system: str) -> str:
     found = entry["systems"].get(system)
     if found is None or "at1_ci" not in found:
         return "–"
-    own = alone(system)
     every = [one for one in entry.get("comparisons", ()) if one["b"] == system]
-    one = next((one for one in every if one["a"] == own), every[0] if every else None)
+    one = max(every, key=lambda one: one["a"] == alone(system), default=None)  # the first one, if none is with its encoder alone
     p = f", p {one['p']:.2g}{' (t {:.2g})'.format(one['t_p']) if 't_p' in one else ''}" if one else ""
     return f"{found['at1']:.1f} [{found['at1_ci'][0]:.1f}–{found['at1_ci'][1]:.1f}]{p}"
 

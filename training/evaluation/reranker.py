@@ -16,15 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import spacy
 
-from spacy_sapbert.build.linker import shipped_ranker
-from spacy_sapbert.bundle import LinkerBundle
 from spacy_sapbert.candidates import DECIMALS
 from spacy_sapbert.encoders.base import Encoder
 from spacy_sapbert.encoders.static import StaticEncoder
 from spacy_sapbert.encoders.transformer import NameEncoder
 from spacy_sapbert.files import write_text
-from spacy_sapbert.indexes.exact import ExactIndex
-from spacy_sapbert.kb.additions import Additions
 from spacy_sapbert.kb.knowledge_base import KnowledgeBase
 from spacy_sapbert.ranking.fit import Example, fit_weights
 from spacy_sapbert.ranking.pairs import CrossEncoder, cross_encoder, open_cross_encoder
@@ -48,6 +44,7 @@ from ..tasks.cross_encoder import SCALE, SCORE_WEIGHTS
 from .benchmarks import BenchmarkReader
 from .evaluate import header
 from .parts import check_fit_and_test, known_gold, read_apart
+from .stages import exact_linker
 
 FORMAT = 1
 MARGIN = 0.08  # with 0.15, 88% of the mentions are reranked instead of 66%, for one more right mention of 2,990; see docs/figures/reranking.md
@@ -150,8 +147,7 @@ def make_search(
         progress: Show a progress bar.
     """
     vectors = encoder.encode(list(kb.surface_forms()), progress=progress)
-    ranker = None if rerank == NAMES else shipped_ranker(encoder, kb)
-    bundle = LinkerBundle(kb.path, kb, encoder, ExactIndex.over(vectors), ranker=ranker, calibration=None, additions=Additions())
+    bundle = exact_linker(kb, encoder, vectors, ranked=rerank != NAMES)
     settings = Settings(spans_key=GOLD, language="en", rerank=CONTEXT if rerank == CONTEXT else None)  # so that it keeps the text around mentions
     search = CandidateSearch(bundle, settings, comparer=make_comparer(kb, rerank, reads=reads))
     search.reranker = None

@@ -140,6 +140,19 @@ def knowledge_base_of(dictionary: Dictionary, folder: Path) -> KnowledgeBase:
     return build_kb([Source("benchmark", concepts())], folder, filters=Filters(cased=cased))
 
 
+def exact_linker(kb: KnowledgeBase, encoder: Encoder, vectors: Floats2d, *, ranked: bool = True) -> LinkerBundle:
+    """Return a linker in memory that searches the names of a knowledge base exactly.
+
+    Args:
+        kb: The knowledge base.
+        encoder: The encoder.
+        vectors: (n, d) its vectors of the knowledge base's surface forms.
+        ranked: Whether it gets the ranker of the package for the encoder, if there is one.
+    """
+    ranker = shipped_ranker(encoder, kb) if ranked else None
+    return LinkerBundle(kb.path, kb, encoder, ExactIndex.over(vectors), ranker=ranker, calibration=None, additions=Additions())
+
+
 def make_search(kb: KnowledgeBase, encoder: Encoder, vectors: Floats2d, stage: str) -> CandidateSearch:
     """Return an exact search over a knowledge base with the ranker of the package, and with the cross-encoder if that is the stage.
 
@@ -149,9 +162,8 @@ def make_search(kb: KnowledgeBase, encoder: Encoder, vectors: Floats2d, stage: s
         vectors: (n, d) its vectors of the knowledge base's surface forms.
         stage: One of STAGES.
     """
-    ranker = shipped_ranker(encoder, kb)
-    bundle = LinkerBundle(kb.path, kb, encoder, ExactIndex.over(vectors), ranker=ranker, calibration=None, additions=Additions())
-    return CandidateSearch(bundle, Settings(spans_key=GOLD, language="en", rerank=CROSS_ENCODER if stage == CROSS_ENCODER else None))
+    settings = Settings(spans_key=GOLD, language="en", rerank=CROSS_ENCODER if stage == CROSS_ENCODER else None)
+    return CandidateSearch(exact_linker(kb, encoder, vectors), settings)
 
 
 def scores(search: CandidateSearch, benchmark: ConceptBenchmark) -> Iterator[tuple[int, Floats2d]]:
