@@ -159,4 +159,4 @@ def test_the_ranker_of_an_encoder(data_folder: Path, tmp_path: Path) -> None:
         assert row["ranker"]["at1"] > row["cosine"]["at1"]
         assert row["all"]["ranker"] > row["all"]["cosine"]
         assert f"{name}, all {row['all']['n']:,} mentions: {row['all']['cosine']:.1f} -> {row['all']['ranker']:.1f}" in shown
-    assert found["corpora"]["ncbi-dev"]["all"]["n"] == 787
+    assert found["corpora"]["ncbi-dev"]["all"]["n"] == 787 - 10  # without the mentions of two concepts, for which no first candidate is right
