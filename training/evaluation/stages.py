@@ -36,9 +36,9 @@ STAGES = (RANKER, CROSS_ENCODER)  # each includes the one before it
 TRAINED_ON = "ncbi-train, bc5cdr-train, gsc-dev, biomap, labeledin"  # by the rankers and the cross-encoder of the package
 PROTOCOL = (
     "Stages: the linker's search over the same names, exact, at most 30 concepts for each mention, without a threshold. ranker: with the ranker of the package for the "
-    "encoder. cross_encoder: close calls are then reranked by the cross-encoder, without the text around the mention. The search also finds a name in another "
-    "form of its words (singular, plural, adjective) as an exact match, puts exact matches first, which the stages do not reorder, and leaves out names that say the "
-    "opposite. A concept that is not among the nearest names that the linker fetches is never right. Benchmarks that count by names are left out. The "
+    "encoder. cross_encoder: close calls are then reranked by the cross-encoder, without the text around the mention. A name in another form of its words "
+    "(singular, plural, adjective) is an exact match, too. Exact matches come first, and the stages do not reorder them. Names that say the opposite of the mention "
+    "are left out. A concept that is not among the nearest names that the linker fetches is never right. Benchmarks that count by names are left out. The "
     f"ranker and the cross-encoder were trained on {TRAINED_ON}, and on names of MEDIC, HPO, MONDO and the open vocabulary, so figures for these parts, and for "
     "held-out names, are too high. p of a stage: of the difference from the same encoder alone."
 )
