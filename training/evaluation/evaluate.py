@@ -425,6 +425,13 @@ def parse_encoders(given: Sequence[str]) -> dict[str, str]:
             raise fail("E548", setting="--encoder", value=value, why="it must be NAME=FOLDER, or NAME= for the base package")
         if name in encoders or name in baselines_module.NAMES:
             raise fail("E548", setting="--encoder", value=value, why=f"the name '{name}' is taken; seeds of one recipe are NAME#0=…, NAME#1=…")
+        if alone(name.partition("#")[0]):
+            raise fail(
+                "E548",
+                setting="--encoder",
+                value=value,
+                why="a name that ends with a stage, such as ' + ranker', is that of an encoder with this stage",
+            )
         if (
             folder and folder != SHIPPED and (Path(folder).exists() or folder.startswith((".", "/")) or folder.count("/") > 1)
         ):  # else a name on the hub

@@ -784,7 +784,14 @@ def test_equal_human_scores_have_no_correlation():
 
 @pytest.mark.parametrize(
     ("given", "code"),
-    [(["base"], "E548"), (["=x"], "E548"), (["a=", "a="], "E548"), (["exact match="], "E548"), (["a=no/such/folder"], "E541")],
+    [
+        (["base"], "E548"),
+        (["=x"], "E548"),
+        (["a=", "a="], "E548"),
+        (["exact match="], "E548"),
+        (["my + ranker#1="], "E548"),
+        (["a=no/such/folder"], "E541"),
+    ],
 )
 def test_bad_encoders(given, code):
     with pytest.raises(SapbertError, match=code):
