@@ -396,7 +396,7 @@ def test_types_by_label(other: Any):
 
 
 def test_vocabularies(linker: Any, other: Any):
-    (ent,) = other(vocabularies=["RXNORM"], threshold=-1.0)(mention("paracetamol")).ents
+    (ent,) = other(vocabularies=["RXNORM"], threshold=-1.0, rank="cosine")(mention("paracetamol")).ents
     assert ent.kb_id_ == nearest(linker, "paracetamol", lambda c: any(v == "RXNORM" for v, _ in c.codes))
     assert {c for c, _ in ent._.kb_ents} <= {"C9100053", "C9100054", "C9100055"}
     both = other(vocabularies=["RXNORM", "SNOMEDCT_US"], types=["T033"], threshold=-1.0)(mention("fevers"))
