@@ -430,7 +430,7 @@ def parse_encoders(given: Sequence[str]) -> dict[str, str]:
                 "E548",
                 setting="--encoder",
                 value=value,
-                why="a name that ends with a stage, such as ' + ranker', is that of an encoder with this stage",
+                why="a name that ends with ' + ranker' or ' + cross_encoder' is the name of an encoder with that stage of the linker; choose another one",
             )
         if (
             folder and folder != SHIPPED and (Path(folder).exists() or folder.startswith((".", "/")) or folder.count("/") > 1)
